@@ -1,0 +1,1 @@
+//! iop-certs: the deployment's own certificates: authority, issue, load.

@@ -1,0 +1,1 @@
+//! iop-edge: the process that clients call and nodes dial: admission, dispatch, gateway.

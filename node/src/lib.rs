@@ -1,0 +1,1 @@
+//! iop-node: the process beside the inference servers: supervisor, session, gate, adapters.

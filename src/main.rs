@@ -1,0 +1,3 @@
+//! The `iop` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The harness: one door per boundary for every test of the workspace.
