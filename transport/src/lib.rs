@@ -1,1 +1,13 @@
-//! iop-transport: the wire between edge and node: messages, codec, QUIC settings, both halves of a run.
+//! The wire between edge and node. Everything that knows quinn lives here, so that a change of QUIC library stays
+//! in this crate; nothing here knows admission, HTTP or configuration files.
+
+pub mod codes;
+pub mod endpoint;
+pub mod peer;
+pub mod send;
+pub mod session;
+pub mod tls;
+pub mod tunnel;
+pub mod wire;
+
+pub use quinn::{Connection, ConnectionError, Endpoint, Incoming};

@@ -1,0 +1,126 @@
+//! The control stream: typed, framed, bounded. What the messages mean is decided by edge and node.
+
+use crate::codes::StreamCode;
+use crate::send::{ResetOnDrop, SendError};
+use crate::wire::{
+    self, CONTROL_FRAME_BYTES, CodecError, EdgeMessage, FrameError, Hello, NodeMessage, PROTOCOL, TEXT_BYTES,
+};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// How long a peer may take to open the control stream and say Hello.
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sends the control stream's messages before the bodies of runs.
+const CONTROL_PRIORITY: i32 = 1;
+
+/// A registration that did not come about.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum HelloError {
+    /// The connection is lost.
+    #[error(transparent)]
+    Connection(#[from] quinn::ConnectionError),
+    /// The first frame could not be read.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The peer speaks another version.
+    #[error("the peer speaks protocol {found}, this end speaks {PROTOCOL}")]
+    Version {
+        /// The peer's version.
+        found: u16,
+    },
+    /// The first frame could not be sent.
+    #[error(transparent)]
+    Send(#[from] ControlSendError),
+}
+
+/// A control message that could not be sent.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ControlSendError {
+    /// The message is too large: ours to fix.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The stream is gone.
+    #[error(transparent)]
+    Stream(#[from] SendError),
+}
+
+/// The sending half for messages of type `M`.
+#[derive(Debug)]
+pub struct ControlSend<M> {
+    stream: ResetOnDrop,
+    message: PhantomData<fn(M)>,
+}
+
+/// The receiving half for messages of type `M`.
+#[derive(Debug)]
+pub struct ControlRecv<M> {
+    stream: quinn::RecvStream,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M: serde::Serialize> ControlSend<M> {
+    fn new(stream: quinn::SendStream) -> Self {
+        // Without it the messages are only later than they could be.
+        let _closed = stream.set_priority(CONTROL_PRIORITY);
+        Self { stream: ResetOnDrop::new(stream, StreamCode::Protocol), message: PhantomData }
+    }
+
+    /// Sends one message. Not cancel-safe: a call dropped midway breaks the stream.
+    pub async fn send(&mut self, message: &M) -> Result<(), ControlSendError> {
+        let frame = wire::encode(&[], message, CONTROL_FRAME_BYTES)?;
+        Ok(self.stream.write(&mut [frame]).await?)
+    }
+}
+
+impl<M: serde::de::DeserializeOwned> ControlRecv<M> {
+    fn new(stream: quinn::RecvStream) -> Self {
+        Self { stream, message: PhantomData }
+    }
+
+    /// The next message; `None` when the peer ended the stream. Not cancel-safe: keep one reader per stream.
+    pub async fn recv(&mut self) -> Result<Option<M>, FrameError> {
+        match wire::read_frame(&mut self.stream, CONTROL_FRAME_BYTES).await? {
+            Some(frame) => Ok(Some(wire::decode(&frame)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The edge's half of registration: waits for the control stream and its Hello. The caller bounds the wait with
+/// [`HELLO_TIMEOUT`].
+pub async fn accept_hello(
+    connection: &quinn::Connection,
+) -> Result<(Hello, ControlSend<EdgeMessage>, ControlRecv<NodeMessage>), HelloError> {
+    let (send, mut recv) = connection.accept_bi().await?;
+    let send = ControlSend::new(send);
+    let frame = wire::read_frame(&mut recv, TEXT_BYTES * 2).await?.ok_or(FrameError::Ended)?;
+    let Some((version, body)) = frame.split_first_chunk::<2>() else {
+        return Err(FrameError::Codec(CodecError::Malformed("no protocol version".into())).into());
+    };
+    let found = u16::from_be_bytes(*version);
+    if found != PROTOCOL {
+        return Err(HelloError::Version { found });
+    }
+    let mut hello: Hello = wire::decode(body).map_err(FrameError::Codec)?;
+    hello.software = printable(&hello.software);
+    Ok((hello, send, ControlRecv::new(recv)))
+}
+
+/// The node's half of registration: opens the control stream and says Hello.
+pub async fn say_hello(
+    connection: &quinn::Connection,
+    hello: &Hello,
+) -> Result<(ControlSend<NodeMessage>, ControlRecv<EdgeMessage>), HelloError> {
+    let (send, recv) = connection.open_bi().await?;
+    let mut send: ControlSend<NodeMessage> = ControlSend::new(send);
+    let frame =
+        wire::encode(&PROTOCOL.to_be_bytes(), hello, TEXT_BYTES * 2).map_err(ControlSendError::Codec)?;
+    send.stream.write(&mut [frame]).await.map_err(ControlSendError::Stream)?;
+    Ok((send, ControlRecv::new(recv)))
+}
+
+/// A peer's text as it may be logged and shown: printable, at most [`TEXT_BYTES`] characters.
+pub fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(TEXT_BYTES).collect()
+}

@@ -1,0 +1,255 @@
+//! The edge's half of a run. It holds the caller's lease until the node has ended its half, whatever happens here.
+
+use crate::codes::{CloseCode, StreamCode};
+use crate::send::{ResetOnDrop, SendError};
+use crate::wire::{
+    self, CodecError, EVENT_FRAME_BYTES, FrameBuffer, RUN_HEAD_BYTES, RunEvent, RunHead, RunReply,
+};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How long opening a stream may wait. Admission keeps the number of runs far below the stream limit, so a longer wait
+/// means a peer that gives no credit.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a cancelled run may take to end. Then the connection is closed: the slot is never freed by age alone.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes taken from the stream at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A run that could not be opened. Nothing of it has reached the provider.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OpenError {
+    /// The connection is lost.
+    #[error(transparent)]
+    Connection(#[from] quinn::ConnectionError),
+    /// The node gave no stream in time.
+    #[error("the node gave no stream within {} ms", OPEN_TIMEOUT.as_millis())]
+    NoStream,
+    /// The head is too large: the client's request has too many headers.
+    #[error(transparent)]
+    Head(#[from] CodecError),
+}
+
+/// A run that ended before it was complete.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RunLost {
+    /// The node reset the stream.
+    #[error("the node broke the run off: {}", code.map_or("unknown code", StreamCode::explain))]
+    Reset {
+        /// Its code, where it is one of ours.
+        code: Option<StreamCode>,
+    },
+    /// The connection is lost.
+    #[error("the connection to the node is lost: {0}")]
+    Connection(quinn::ConnectionError),
+    /// The node broke the protocol.
+    #[error("the node broke the protocol: {0}")]
+    Protocol(String),
+}
+
+type Upload = Pin<Box<dyn Future<Output = (ResetOnDrop, Result<(), SendError>)> + Send>>;
+
+/// The sending half: still uploading the request, or open as the cancel channel.
+enum Sending {
+    Upload(Upload),
+    Open(ResetOnDrop),
+    Ended,
+}
+
+/// The edge's half of a run. `L` is the lease: it is dropped at the moment the node's half ends (finish, reset or loss of
+/// the connection). Dropping a run that has not ended cancels it, and the lease is dropped when the node confirms.
+pub struct EdgeRun<L: Send + 'static> {
+    connection: quinn::Connection,
+    sending: Sending,
+    /// Bytes read from the stream and not yet given out.
+    buffer: FrameBuffer,
+    /// `None` once the node's half has ended.
+    receiving: Option<(quinn::RecvStream, L)>,
+    cancel_code: StreamCode,
+}
+
+impl<L: Send + 'static> EdgeRun<L> {
+    /// Opens the run's stream and starts to send `head` and `body`. On an error the lease is dropped.
+    pub async fn open(
+        connection: &quinn::Connection,
+        head: &RunHead,
+        body: Vec<Bytes>,
+        lease: L,
+    ) -> Result<Self, OpenError> {
+        let frame = wire::encode(&[], head, RUN_HEAD_BYTES)?;
+        let (send, recv) = tokio::time::timeout(OPEN_TIMEOUT, connection.open_bi())
+            .await
+            .map_err(|_elapsed| OpenError::NoStream)??;
+        let mut send = ResetOnDrop::new(send, StreamCode::ClientGone);
+        let mut chunks = Vec::with_capacity(1 + body.len());
+        chunks.push(frame);
+        chunks.extend(body);
+        let upload: Upload = Box::pin(async move {
+            let result = send.write(&mut chunks).await;
+            (send, result)
+        });
+        Ok(Self {
+            connection: connection.clone(),
+            sending: Sending::Upload(upload),
+            buffer: FrameBuffer::default(),
+            receiving: Some((recv, lease)),
+            cancel_code: StreamCode::ClientGone,
+        })
+    }
+
+    /// The code that a drop of this unfinished run sends to the node. Default: the client is gone.
+    pub fn set_cancel_code(&mut self, code: StreamCode) {
+        self.cancel_code = code;
+    }
+
+    /// The lease, while the node's half has not ended.
+    pub fn lease(&self) -> Option<&L> {
+        self.receiving.as_ref().map(|(_, lease)| lease)
+    }
+
+    /// The node's answer head. Once, before anything else.
+    pub async fn reply(&mut self) -> Result<RunReply, RunLost> {
+        match std::future::poll_fn(|cx| self.poll_frame(cx, RUN_HEAD_BYTES)).await? {
+            Some(reply) => Ok(reply),
+            None => Err(RunLost::Protocol("the run ended without a reply".into())),
+        }
+    }
+
+    /// The next event of a normalized run; `None` at the end of a complete run. Cancel-safe.
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<RunEvent>, RunLost>> {
+        self.poll_frame(cx, EVENT_FRAME_BYTES)
+    }
+
+    /// The next bytes of a tunnel run; `None` at the end of a complete run. Cancel-safe.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RunLost>> {
+        if !self.buffer.is_empty() {
+            return Poll::Ready(Ok(Some(self.buffer.take())));
+        }
+        self.poll_read(cx)
+    }
+
+    /// Waits until the node has ended its half, discarding what it still sends: after a refusal, whose end follows.
+    pub async fn drain(&mut self) -> Result<(), RunLost> {
+        while std::future::poll_fn(|cx| self.poll_chunk(cx)).await?.is_some() {}
+        Ok(())
+    }
+
+    fn poll_frame<M: DeserializeOwned>(
+        &mut self,
+        cx: &mut Context<'_>,
+        limit: usize,
+    ) -> Poll<Result<Option<M>, RunLost>> {
+        loop {
+            match self
+                .buffer
+                .next_frame(limit)
+                .and_then(|frame| frame.map(|bytes| wire::decode(&bytes)).transpose())
+            {
+                Ok(Some(message)) => return Poll::Ready(Ok(Some(message))),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(self.violated(error.to_string()))),
+            }
+            match std::task::ready!(self.poll_read(cx))? {
+                Some(bytes) => self.buffer.push(&bytes),
+                None if self.buffer.is_empty() => return Poll::Ready(Ok(None)),
+                None => return Poll::Ready(Err(RunLost::Protocol("the run ended inside a message".into()))),
+            }
+        }
+    }
+
+    /// Reads from the stream itself and sees its end: the one place where a run ends without being cancelled.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RunLost>> {
+        self.sending.poll(cx);
+        let Some((recv, _)) = &mut self.receiving else { return Poll::Ready(Ok(None)) };
+        let result = {
+            let read = pin!(recv.read_chunk(CHUNK_BYTES, true));
+            std::task::ready!(read.poll(cx))
+        };
+        Poll::Ready(match result {
+            Ok(Some(chunk)) => Ok(Some(chunk.bytes)),
+            Ok(None) => {
+                self.ended();
+                Ok(None)
+            }
+            Err(error) => Err(self.lost(error)),
+        })
+    }
+
+    /// The node's half has ended well: the lease goes first, then our half.
+    fn ended(&mut self) {
+        self.receiving = None;
+        self.sending.end();
+    }
+
+    fn lost(&mut self, error: quinn::ReadError) -> RunLost {
+        self.ended();
+        match error {
+            quinn::ReadError::Reset(code) => RunLost::Reset { code: StreamCode::from_wire(code) },
+            quinn::ReadError::ConnectionLost(error) => RunLost::Connection(error),
+            other => RunLost::Protocol(other.to_string()),
+        }
+    }
+
+    /// The peer broke the protocol on this stream. Its half may still run: the run is cancelled like any other.
+    fn violated(&mut self, problem: String) -> RunLost {
+        self.cancel(StreamCode::Protocol);
+        RunLost::Protocol(problem)
+    }
+
+    fn cancel(&mut self, code: StreamCode) {
+        let Some((recv, lease)) = self.receiving.take() else { return };
+        self.sending.reset(code);
+        tokio::spawn(reap(self.connection.clone(), recv, lease));
+    }
+}
+
+impl<L: Send + 'static> Drop for EdgeRun<L> {
+    fn drop(&mut self) {
+        self.cancel(self.cancel_code);
+    }
+}
+
+impl Sending {
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        let Self::Upload(upload) = self else { return };
+        // A failed write is not an outcome: the node's half tells what became of the run.
+        if let Poll::Ready((send, _result)) = upload.as_mut().poll(cx) {
+            *self = Self::Open(send);
+        }
+    }
+
+    /// Closes our half of an ended run, so that the stream's credit comes back.
+    fn end(&mut self) {
+        self.reset(StreamCode::Done);
+    }
+
+    fn reset(&mut self, code: StreamCode) {
+        match std::mem::replace(self, Self::Ended) {
+            Self::Open(mut send) => send.reset(code),
+            // Half a message cannot be followed by anything but the reset of its drop.
+            Self::Upload(upload) => drop(upload),
+            Self::Ended => {}
+        }
+    }
+}
+
+/// Reads a cancelled run to its end and then drops the lease. Ends by itself: the node ends its half, the connection is
+/// lost, or it is closed here when the node does not answer.
+async fn reap<L: Send>(connection: quinn::Connection, mut recv: quinn::RecvStream, lease: L) {
+    let end = async { while let Ok(Some(_discarded)) = recv.read_chunk(CHUNK_BYTES, true).await {} };
+    if tokio::time::timeout(CANCEL_TIMEOUT, end).await.is_err() {
+        tracing::error!(
+            address = %connection.remote_address(),
+            timeout_ms = CANCEL_TIMEOUT.as_millis(),
+            "a cancelled run did not end; closing the node's connection"
+        );
+        connection.close(CloseCode::CancelTimeout.wire(), b"a cancelled run did not end");
+    }
+    drop(lease);
+}
