@@ -1,1 +1,3 @@
 //! iop-edge: the process that clients call and nodes dial: admission, dispatch, gateway.
+
+pub mod admission;
