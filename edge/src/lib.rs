@@ -1,3 +1,4 @@
 //! iop-edge: the process that clients call and nodes dial: admission, dispatch, gateway.
 
 pub mod admission;
+pub mod scan;

@@ -228,8 +228,7 @@ impl BodyScan {
         if !key && self.field == Field::Model && self.string.len() > MODEL_BYTES as u64 {
             return Err(ScanError { offset: self.string_start, kind: ScanErrorKind::ModelTooLong });
         }
-        let advance =
-            advance.map_err(|(at, kind)| ScanError { offset: self.offset + at, kind })?;
+        let advance = advance.map_err(|(at, kind)| ScanError { offset: self.offset + at, kind })?;
         if advance.closed && key {
             self.end_key()?;
         } else if advance.closed {

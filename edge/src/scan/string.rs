@@ -197,5 +197,5 @@ fn plain_len(bytes: &[u8]) -> usize {
 }
 
 fn is_special(byte: u8) -> bool {
-    (byte < 0x20) | (byte >= 0x80) | (byte == b'"') | (byte == b'\\')
+    !(0x20..0x80).contains(&byte) | (byte == b'"') | (byte == b'\\')
 }
