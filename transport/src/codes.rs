@@ -3,127 +3,131 @@
 
 use quinn::VarInt;
 
-/// Code of a RESET (or STOP_SENDING) of one run's stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum StreamCode {
-    /// Edge: the client is gone.
-    ClientGone = 0x10,
-    /// Edge: the client stopped reading for too long.
-    ClientStalled = 0x11,
-    /// Edge: the lease or its generation is lost.
-    Fenced = 0x12,
-    /// Edge: shutting down.
-    EdgeShutdown = 0x13,
-    /// Edge: the run has ended, nothing was cancelled.
-    Done = 0x1e,
-    /// Node: cancelled as asked; the upstream request is closed and its slot free.
-    Cancelled = 0x20,
-    /// Node: the provider broke off in the middle of its answer.
-    UpstreamAborted = 0x23,
-    /// Node: the provider fell silent in the middle of its answer.
-    UpstreamStalled = 0x22,
-    /// Node: the run's head or body broke the protocol.
-    Protocol = 0x28,
-    /// Node: shutting down, or its connection was replaced.
-    NodeShutdown = 0x27,
-    /// Node: the run's task ended without an outcome (a panic).
-    NodeDropped = 0x2e,
-}
-
-impl StreamCode {
-    /// The number on the wire.
-    pub fn wire(self) -> VarInt {
-        VarInt::from_u32(self as u32)
-    }
-
-    /// The code with this number, if it is one of ours.
-    pub fn from_wire(code: VarInt) -> Option<Self> {
-        const ALL: [StreamCode; 11] = [
-            StreamCode::ClientGone,
-            StreamCode::ClientStalled,
-            StreamCode::Fenced,
-            StreamCode::EdgeShutdown,
-            StreamCode::Done,
-            StreamCode::Cancelled,
-            StreamCode::UpstreamAborted,
-            StreamCode::UpstreamStalled,
-            StreamCode::Protocol,
-            StreamCode::NodeShutdown,
-            StreamCode::NodeDropped,
-        ];
-        ALL.into_iter().find(|known| known.wire() == code)
-    }
-}
-
-/// Code of an application close of the whole connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum CloseCode {
-    /// Edge: shutting down; dial again.
-    EdgeShutdown = 0x100,
-    /// Edge: this identity has a live connection of another process.
-    Duplicate = 0x101,
-    /// Edge: a newer connection of this identity has taken over.
-    Superseded = 0x102,
-    /// Edge: the certificate of this connection has expired.
-    CertificateExpired = 0x103,
-    /// Edge: the certificate carries no usable identity.
-    BadIdentity = 0x105,
-    /// Edge: it does not speak this protocol version.
-    ProtocolVersion = 0x106,
-    /// Either: the peer broke the protocol.
-    ProtocolViolation = 0x107,
-    /// Edge: Hello did not come in time.
-    HelloTimeout = 0x109,
-    /// Edge: a cancelled run did not end in time.
-    CancelTimeout = 0x10a,
-    /// Node: shutting down.
-    NodeShutdown = 0x10b,
-    /// Edge: the identity is good but not in the configuration.
-    UnknownNode = 0x10c,
-}
-
-impl StreamCode {
-    /// What it means, for people.
-    pub fn explain(self) -> &'static str {
-        match self {
-            Self::ClientGone => "the client is gone",
-            Self::ClientStalled => "the client stopped reading",
-            Self::Fenced => "the lease was lost",
-            Self::EdgeShutdown => "the edge is shutting down",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-            Self::UpstreamAborted => "the inference server broke off",
-            Self::UpstreamStalled => "the inference server fell silent",
-            Self::Protocol => "the protocol was broken",
-            Self::NodeShutdown => "the node is shutting down",
-            Self::NodeDropped => "the node's task failed",
+/// An enum of codes, its numbers and its explanations from one list, so that none of the three can be forgotten.
+macro_rules! codes {
+    (
+        $(#[$about:meta])*
+        $name:ident {
+            $($(#[$meaning:meta])* $code:ident = $number:literal, $explanation:literal;)+
         }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum $name {
+            $($(#[$meaning])* $code = $number,)+
+        }
+
+        impl $name {
+            /// Every code, in the order of the list.
+            pub const ALL: &[Self] = &[$(Self::$code),+];
+
+            /// The number on the wire.
+            pub fn wire(self) -> VarInt {
+                VarInt::from_u32(self as u32)
+            }
+
+            /// The code with this number, if it is one of ours.
+            pub fn from_wire(code: VarInt) -> Option<Self> {
+                match code.into_inner() {
+                    $($number => Some(Self::$code),)+
+                    _ => None,
+                }
+            }
+
+            /// What it means, for people.
+            pub fn explain(self) -> &'static str {
+                match self {
+                    $(Self::$code => $explanation,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Code of a RESET of one run's stream.
+    StreamCode {
+        /// Edge: the client is gone.
+        ClientGone = 0x10, "the client is gone";
+        /// Edge: the client stopped reading for too long.
+        ClientStalled = 0x11, "the client stopped reading";
+        /// Edge: the lease or its generation is lost.
+        Fenced = 0x12, "the lease was lost";
+        /// Edge: shutting down.
+        EdgeShutdown = 0x13, "the edge is shutting down";
+        /// Edge: the run has ended, nothing was cancelled.
+        Done = 0x1e, "done";
+        /// Node: cancelled as asked; the upstream request is closed and its slot free.
+        Cancelled = 0x20, "cancelled";
+        /// Node: the provider fell silent in the middle of its answer.
+        UpstreamStalled = 0x22, "the inference server fell silent";
+        /// Node: the provider broke off in the middle of its answer.
+        UpstreamAborted = 0x23, "the inference server broke off";
+        /// Node: shutting down, or its connection was replaced.
+        NodeShutdown = 0x27, "the node is shutting down";
+        /// Either: what the peer sent on this stream broke the protocol.
+        Protocol = 0x28, "the protocol was broken";
+        /// Node: the run's task ended without an outcome (a panic).
+        NodeDropped = 0x2e, "the node's task failed";
     }
 }
 
-impl CloseCode {
-    /// The number on the wire.
-    pub fn wire(self) -> VarInt {
-        VarInt::from_u32(self as u32)
+codes! {
+    /// Code of an application close of the whole connection.
+    CloseCode {
+        /// Edge: shutting down; dial again.
+        EdgeShutdown = 0x100, "the edge is shutting down";
+        /// Edge: this identity has a live connection of another process.
+        Duplicate = 0x101, "another process with this identity is connected";
+        /// Edge: a newer connection of this identity has taken over.
+        Superseded = 0x102, "a newer connection of this identity has taken over";
+        /// Edge: the certificate of this connection has expired.
+        CertificateExpired = 0x103, "the certificate has expired";
+        /// Edge: the certificate carries no usable identity.
+        BadIdentity = 0x105, "the certificate carries no usable identity";
+        /// Edge: it does not speak this protocol version.
+        ProtocolVersion = 0x106, "the protocol version is not spoken here";
+        /// Either: the peer broke the protocol.
+        ProtocolViolation = 0x107, "the protocol was broken";
+        /// Edge: Hello did not come in time.
+        HelloTimeout = 0x109, "Hello did not come in time";
+        /// Edge: a cancelled run did not end in time.
+        CancelTimeout = 0x10a, "a cancelled run did not end in time";
+        /// Node: shutting down.
+        NodeShutdown = 0x10b, "the node is shutting down";
+        /// Edge: the identity is good but not in the configuration.
+        UnknownNode = 0x10c, "the node is not in the edge's configuration";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stream_code_is_read_back_from_its_number_and_no_other_number_is_one() {
+        let numbers: Vec<u64> = StreamCode::ALL.iter().map(|code| code.wire().into_inner()).collect();
+        let known: Vec<u64> = (0..0x400)
+            .filter(|&number| {
+                StreamCode::from_wire(VarInt::from_u32(number)).is_some_and(|code| code as u32 == number)
+            })
+            .map(u64::from)
+            .collect();
+        assert_eq!(known, numbers, "the list is in the order of its numbers");
+        assert_eq!(StreamCode::from_wire(VarInt::MAX), None);
     }
 
-    /// The code with this number, if it is one of ours.
-    pub fn from_wire(code: VarInt) -> Option<Self> {
-        const ALL: [CloseCode; 11] = [
-            CloseCode::EdgeShutdown,
-            CloseCode::Duplicate,
-            CloseCode::Superseded,
-            CloseCode::CertificateExpired,
-            CloseCode::BadIdentity,
-            CloseCode::ProtocolVersion,
-            CloseCode::ProtocolViolation,
-            CloseCode::HelloTimeout,
-            CloseCode::CancelTimeout,
-            CloseCode::NodeShutdown,
-            CloseCode::UnknownNode,
-        ];
-        ALL.into_iter().find(|known| known.wire() == code)
+    #[test]
+    fn every_close_code_is_read_back_from_its_number_and_no_other_number_is_one() {
+        let numbers: Vec<u64> = CloseCode::ALL.iter().map(|code| code.wire().into_inner()).collect();
+        let known: Vec<u64> = (0..0x400)
+            .filter(|&number| {
+                CloseCode::from_wire(VarInt::from_u32(number)).is_some_and(|code| code as u32 == number)
+            })
+            .map(u64::from)
+            .collect();
+        assert_eq!(known, numbers, "the list is in the order of its numbers");
+        assert_eq!(CloseCode::from_wire(VarInt::MAX), None);
     }
 }
