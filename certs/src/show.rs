@@ -1,0 +1,63 @@
+//! How messages show times, paths and text that came from elsewhere.
+
+use std::fmt;
+use std::path::Path;
+
+use time::OffsetDateTime;
+
+/// Foreign text in messages is cut to this many characters: a certificate may be large, a log line may not.
+const MAX_FOREIGN: usize = 100;
+
+/// Shows seconds since 1970 as `2026-12-01T14:20:43Z`.
+#[derive(Clone, Copy)]
+pub(crate) struct Utc(pub(crate) i64);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ok(at) = OffsetDateTime::from_unix_timestamp(self.0) else {
+            return write!(f, "{} seconds since 1970", self.0);
+        };
+        let (date, (hour, minute, second)) = (at.date(), at.to_hms());
+        let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+/// A path as one word of a POSIX shell, for commands that a message tells the reader to run.
+pub(crate) fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// Text from a certificate, escaped and cut.
+pub(crate) fn foreign(text: &str) -> String {
+    let mut out: String = text.chars().take(MAX_FOREIGN).flat_map(char::escape_default).collect();
+    if text.chars().nth(MAX_FOREIGN).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_utc_and_impossible_ones_as_numbers() {
+        assert_eq!(Utc(0).to_string(), "1970-01-01T00:00:00Z");
+        assert_eq!(Utc(1_800_000_000).to_string(), "2027-01-15T08:00:00Z");
+        assert_eq!(Utc(i64::MAX).to_string(), format!("{} seconds since 1970", i64::MAX));
+    }
+
+    #[test]
+    fn paths_survive_a_shell() {
+        assert_eq!(quoted(Path::new("pki/gpu-a.pem")), "'pki/gpu-a.pem'");
+        assert_eq!(quoted(Path::new("/it's here/a.pem")), r"'/it'\''s here/a.pem'");
+    }
+
+    #[test]
+    fn foreign_text_is_escaped_and_cut() {
+        assert_eq!(foreign("a\x1b[2J\"\n"), "a\\u{1b}[2J\\\"\\n");
+        assert_eq!(foreign(&"x".repeat(MAX_FOREIGN)), "x".repeat(MAX_FOREIGN));
+        assert_eq!(foreign(&"x".repeat(MAX_FOREIGN + 1)), format!("{}…", "x".repeat(MAX_FOREIGN)));
+    }
+}
