@@ -3,7 +3,8 @@
 use crate::codes::StreamCode;
 use crate::send::{ResetOnDrop, SendError};
 use crate::wire::{
-    self, CONTROL_FRAME_BYTES, CodecError, EdgeMessage, FrameError, Hello, NodeMessage, PROTOCOL, TEXT_BYTES,
+    self, CONTROL_FRAME_BYTES, CodecError, EdgeMessage, FrameBuffer, FrameError, Hello, NodeMessage,
+    PROTOCOL, TEXT_BYTES,
 };
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -13,6 +14,9 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends the control stream's messages before the bodies of runs.
 const CONTROL_PRIORITY: i32 = 1;
+
+/// Bytes taken from the stream at once.
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// A registration that did not come about.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -56,6 +60,7 @@ pub struct ControlSend<M> {
 #[derive(Debug)]
 pub struct ControlRecv<M> {
     stream: quinn::RecvStream,
+    buffer: FrameBuffer,
     message: PhantomData<fn() -> M>,
 }
 
@@ -75,14 +80,20 @@ impl<M: serde::Serialize> ControlSend<M> {
 
 impl<M: serde::de::DeserializeOwned> ControlRecv<M> {
     fn new(stream: quinn::RecvStream) -> Self {
-        Self { stream, message: PhantomData }
+        Self { stream, buffer: FrameBuffer::default(), message: PhantomData }
     }
 
-    /// The next message; `None` when the peer ended the stream. Not cancel-safe: keep one reader per stream.
+    /// The next message; `None` when the peer ended the stream between two. Cancel-safe.
     pub async fn recv(&mut self) -> Result<Option<M>, FrameError> {
-        match wire::read_frame(&mut self.stream, CONTROL_FRAME_BYTES).await? {
-            Some(frame) => Ok(Some(wire::decode(&frame)?)),
-            None => Ok(None),
+        loop {
+            if let Some(frame) = self.buffer.next_frame(CONTROL_FRAME_BYTES)? {
+                return Ok(Some(wire::decode(&frame)?));
+            }
+            match self.stream.read_chunk(CHUNK_BYTES, true).await? {
+                Some(chunk) => self.buffer.push(&chunk.bytes),
+                None if self.buffer.is_empty() => return Ok(None),
+                None => return Err(FrameError::Ended),
+            }
         }
     }
 }
