@@ -1,0 +1,143 @@
+//! How a provider is spoken to. Settings from the edge become an adapter here, or the reason why this node has none.
+
+pub(crate) mod echo;
+
+use crate::upstream::{self, Connector, Target, Upstream, UpstreamSettings};
+use echo::Echo;
+use http::HeaderValue;
+use http::header::{self, HeaderName};
+use iop_config::{Endpoint, EndpointPattern};
+use iop_transport::session::printable;
+use iop_transport::wire::{self, ProviderSettings};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The adapters of this version.
+pub(crate) enum Adapter {
+    /// An OpenAI-compatible server, by tunnel runs.
+    OpenAi(Upstream),
+    /// Built in, by normalized runs.
+    Echo(Echo),
+}
+
+/// What an adapter is made from, checked against what this node allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AdapterSettings {
+    OpenAi(UpstreamSettings),
+    Echo(Echo),
+}
+
+/// Finds an environment variable's value by its name.
+pub(crate) type EnvLookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Why this node will not run a provider. The edge shows it to its operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("endpoint is {}", iop_config::EndpointError)]
+    Endpoint,
+    #[error("endpoint {endpoint} is not among this node's allow_endpoints ({allowed})")]
+    NotAllowed { endpoint: String, allowed: String },
+    #[error("endpoint {endpoint}: https endpoints are not part of this version")]
+    Https { endpoint: String },
+    #[error("the ollama adapter is not part of this version")]
+    Ollama,
+    #[error("environment variable {0} (api_key_env) is not set on this node")]
+    NoKey(String),
+    #[error("environment variable {0} (api_key_env) does not hold a usable key")]
+    BadKey(String),
+    #[error("headers: {name:?} cannot be set here, or its value is not usable in HTTP")]
+    Header { name: String },
+}
+
+impl Adapter {
+    pub(crate) fn new(settings: AdapterSettings, connector: &Arc<dyn Connector>, capacity: u32) -> Self {
+        match settings {
+            AdapterSettings::OpenAi(settings) => {
+                Self::OpenAi(Upstream::new(settings, Arc::clone(connector), capacity))
+            }
+            AdapterSettings::Echo(echo) => Self::Echo(echo),
+        }
+    }
+
+    /// Its name in the configuration.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::OpenAi(_) => "openai",
+            Self::Echo(_) => "echo",
+        }
+    }
+
+    /// Whether it was made from such settings.
+    pub(crate) fn is_made_from(&self, settings: &AdapterSettings) -> bool {
+        match (self, settings) {
+            (Self::OpenAi(upstream), AdapterSettings::OpenAi(settings)) => upstream.settings() == settings,
+            (Self::Echo(echo), AdapterSettings::Echo(settings)) => echo == settings,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn set_capacity(&self, capacity: u32) {
+        match self {
+            Self::OpenAi(upstream) => upstream.set_capacity(capacity),
+            Self::Echo(_) => {}
+        }
+    }
+}
+
+impl AdapterSettings {
+    /// Checks the edge's settings of a provider against what this node allows and has.
+    pub(crate) fn check(
+        settings: &ProviderSettings,
+        allowed: &[EndpointPattern],
+        env: &EnvLookup,
+    ) -> Result<Self, Unusable> {
+        match &settings.adapter {
+            wire::Adapter::OpenAi { endpoint } => {
+                let target = check_endpoint(endpoint, allowed)?;
+                Ok(Self::OpenAi(UpstreamSettings {
+                    target,
+                    headers: check_headers(settings, env)?,
+                    connect_limit: Duration::from_millis(settings.connect_timeout_ms),
+                    first_byte_limit: Duration::from_millis(settings.first_byte_timeout_ms),
+                    idle_limit: Duration::from_millis(settings.idle_timeout_ms),
+                }))
+            }
+            wire::Adapter::Ollama { .. } => Err(Unusable::Ollama),
+            wire::Adapter::Echo { words, word_interval_ms } => {
+                Ok(Self::Echo(Echo::new(*words, Duration::from_millis(*word_interval_ms))))
+            }
+        }
+    }
+}
+
+fn check_endpoint(text: &str, allowed: &[EndpointPattern]) -> Result<Target, Unusable> {
+    let endpoint: Endpoint = text.parse().map_err(|_| Unusable::Endpoint)?;
+    if !allowed.iter().any(|pattern| pattern.matches(&endpoint)) {
+        let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+        return Err(Unusable::NotAllowed { endpoint: endpoint.to_string(), allowed: allowed.join(", ") });
+    }
+    if endpoint.https() {
+        return Err(Unusable::Https { endpoint: endpoint.to_string() });
+    }
+    Ok(Target::new(endpoint))
+}
+
+fn check_headers(
+    settings: &ProviderSettings,
+    env: &EnvLookup,
+) -> Result<Vec<(HeaderName, HeaderValue)>, Unusable> {
+    let mut headers = Vec::with_capacity(settings.headers.len() + 1);
+    for (name, value) in &settings.headers {
+        let header = upstream::header_setting(name, value)
+            .map_err(|_bad| Unusable::Header { name: printable(name) })?;
+        headers.push(header);
+    }
+    if let Some(variable) = &settings.api_key_env {
+        let key = env(variable).ok_or_else(|| Unusable::NoKey(printable(variable)))?;
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| Unusable::BadKey(printable(variable)))?;
+        value.set_sensitive(true);
+        headers.push((header::AUTHORIZATION, value));
+    }
+    Ok(headers)
+}
