@@ -83,7 +83,6 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<bool, StoreError> {
 /// The last file's text waits under a fixed name while the others are put in place: making that file claims the
 /// folder, and giving it its real name ends the claim.
 pub(crate) fn create_all(files: &[(PathBuf, Zeroizing<String>)]) -> Result<(), StoreError> {
-    refuse_existing(files)?;
     let Some(((last, last_text), others)) = files.split_last() else {
         return Ok(());
     };
@@ -96,7 +95,7 @@ pub(crate) fn create_all(files: &[(PathBuf, Zeroizing<String>)]) -> Result<(), S
         opened => opened.map_err(|reason| failed(&claim, "be created", reason))?,
     };
     undo.made.push(claim.clone());
-    // Once more: another process may have finished between the first look and the claim.
+    // Under the claim, so that nobody puts one in place between this look and the renames.
     refuse_existing(files)?;
     write(&mut file, last_text).map_err(|reason| failed(&claim, "be written", reason))?;
     for (path, text) in others {

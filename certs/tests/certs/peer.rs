@@ -28,6 +28,18 @@ fn an_issued_node_is_recognised() {
 }
 
 #[test]
+fn a_serial_number_has_one_spelling() {
+    let authority = OddAuthority::new();
+    for (bytes, expected) in [(vec![0x80, 0x01], "8001"), (vec![0x0a], "0a"), (vec![0x7f, 0x00], "7f00")] {
+        let mut params = params("odd leaf");
+        params.subject_alt_names = vec![uri("spiffe://edge.iop/node/gpu-a")];
+        params.serial_number = Some(bytes.into());
+        let peer = peer_node(&authority.sign(&params).certificate, "edge.iop").expect("a node");
+        assert_eq!(peer.serial, expected);
+    }
+}
+
+#[test]
 fn the_longest_id_of_the_longest_deployment_is_recognised() {
     let deployment = format!("{}.{}", "d".repeat(63), "e".repeat(63));
     let id = "x".repeat(63);
