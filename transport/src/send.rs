@@ -3,6 +3,9 @@
 
 use crate::codes::StreamCode;
 use bytes::Bytes;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll};
 
 /// The sending half of a stream. Only [`finish`](Self::finish) ends it well; a drop RESETs it with its drop code.
 #[derive(Debug)]
@@ -34,6 +37,18 @@ impl ResetOnDrop {
     pub async fn write(&mut self, chunks: &mut [Bytes]) -> Result<(), SendError> {
         let stream = self.stream.as_mut().ok_or(SendError::Ended)?;
         Ok(stream.write_all_chunks(chunks).await?)
+    }
+
+    /// Writes as much of `chunks` as the stream takes now and returns how many of them are written whole. What is left of
+    /// a chunk stays in it.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<usize, SendError>> {
+        let Some(stream) = &mut self.stream else { return Poll::Ready(Err(SendError::Ended)) };
+        let write = pin!(stream.write_chunks(chunks));
+        Poll::Ready(Ok(std::task::ready!(write.poll(cx))?.chunks))
     }
 
     /// Ends the stream well: the peer reads everything, then its end. Nothing happens on an ended stream.

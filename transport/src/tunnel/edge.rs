@@ -1,14 +1,14 @@
 //! The edge's half of a run. It holds the caller's lease until the node has ended its half, whatever happens here.
 
 use crate::codes::{CloseCode, StreamCode};
-use crate::send::{ResetOnDrop, SendError};
+use crate::send::ResetOnDrop;
 use crate::wire::{
     self, CodecError, EVENT_FRAME_BYTES, FrameBuffer, RUN_HEAD_BYTES, RunEvent, RunHead, RunReply,
 };
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -53,13 +53,13 @@ pub enum RunLost {
     Protocol(String),
 }
 
-type Upload = Pin<Box<dyn Future<Output = (ResetOnDrop, Result<(), SendError>)> + Send>>;
-
-/// The sending half: still uploading the request, or open as the cancel channel.
-enum Sending {
-    Upload(Upload),
-    Open(ResetOnDrop),
-    Ended,
+/// The sending half: uploading the request, and then open as the cancel channel.
+struct Sending {
+    stream: ResetOnDrop,
+    /// Head and body, until all of it is written or cannot be.
+    upload: Vec<Bytes>,
+    /// How many chunks of `upload` are written whole.
+    written: usize,
 }
 
 /// The edge's half of a run. `L` is the lease: it is dropped at the moment the node's half ends (finish, reset or loss of
@@ -71,7 +71,11 @@ pub struct EdgeRun<L: Send + 'static> {
     buffer: FrameBuffer,
     /// `None` once the node's half has ended.
     receiving: Option<(quinn::RecvStream, L)>,
+    /// Why the run is not complete: repeated to whoever reads on, who must not take it for a complete one.
+    lost: Option<RunLost>,
     cancel_code: StreamCode,
+    /// Waits for the end of a cancelled run, wherever this is dropped.
+    runtime: tokio::runtime::Handle,
 }
 
 impl<L: Send + 'static> EdgeRun<L> {
@@ -86,20 +90,17 @@ impl<L: Send + 'static> EdgeRun<L> {
         let (send, recv) = tokio::time::timeout(OPEN_TIMEOUT, connection.open_bi())
             .await
             .map_err(|_elapsed| OpenError::NoStream)??;
-        let mut send = ResetOnDrop::new(send, StreamCode::ClientGone);
-        let mut chunks = Vec::with_capacity(1 + body.len());
-        chunks.push(frame);
-        chunks.extend(body);
-        let upload: Upload = Box::pin(async move {
-            let result = send.write(&mut chunks).await;
-            (send, result)
-        });
+        let mut upload = Vec::with_capacity(1 + body.len());
+        upload.push(frame);
+        upload.extend(body);
         Ok(Self {
             connection: connection.clone(),
-            sending: Sending::Upload(upload),
+            sending: Sending { stream: ResetOnDrop::new(send, StreamCode::ClientGone), upload, written: 0 },
             buffer: FrameBuffer::default(),
             receiving: Some((recv, lease)),
+            lost: None,
             cancel_code: StreamCode::ClientGone,
+            runtime: tokio::runtime::Handle::current(),
         })
     }
 
@@ -117,7 +118,7 @@ impl<L: Send + 'static> EdgeRun<L> {
     pub async fn reply(&mut self) -> Result<RunReply, RunLost> {
         match std::future::poll_fn(|cx| self.poll_frame(cx, RUN_HEAD_BYTES)).await? {
             Some(reply) => Ok(reply),
-            None => Err(RunLost::Protocol("the run ended without a reply".into())),
+            None => Err(self.fail(RunLost::Protocol("the run ended without a reply".into()))),
         }
     }
 
@@ -134,10 +135,17 @@ impl<L: Send + 'static> EdgeRun<L> {
         self.poll_read(cx)
     }
 
-    /// Waits until the node has ended its half, discarding what it still sends: after a refusal, whose end follows.
+    /// Waits until the node has ended its half, discarding what it still sends: after a refusal, whose end follows. A
+    /// node that takes longer than a cancelled run may is cancelled.
     pub async fn drain(&mut self) -> Result<(), RunLost> {
-        while std::future::poll_fn(|cx| self.poll_chunk(cx)).await?.is_some() {}
-        Ok(())
+        let end = async {
+            while std::future::poll_fn(|cx| self.poll_chunk(cx)).await?.is_some() {}
+            Ok(())
+        };
+        match tokio::time::timeout(CANCEL_TIMEOUT, end).await {
+            Ok(result) => result,
+            Err(_elapsed) => Err(self.violated("the run did not end after its last message".into())),
+        }
     }
 
     fn poll_frame<M: DeserializeOwned>(
@@ -158,7 +166,10 @@ impl<L: Send + 'static> EdgeRun<L> {
             match std::task::ready!(self.poll_read(cx))? {
                 Some(bytes) => self.buffer.push(&bytes),
                 None if self.buffer.is_empty() => return Poll::Ready(Ok(None)),
-                None => return Poll::Ready(Err(RunLost::Protocol("the run ended inside a message".into()))),
+                None => {
+                    let lost = RunLost::Protocol("the run ended inside a message".into());
+                    return Poll::Ready(Err(self.fail(lost)));
+                }
             }
         }
     }
@@ -166,7 +177,9 @@ impl<L: Send + 'static> EdgeRun<L> {
     /// Reads from the stream itself and sees its end: the one place where a run ends without being cancelled.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RunLost>> {
         self.sending.poll(cx);
-        let Some((recv, _)) = &mut self.receiving else { return Poll::Ready(Ok(None)) };
+        let Some((recv, _)) = &mut self.receiving else {
+            return Poll::Ready(self.lost.clone().map_or(Ok(None), Err));
+        };
         let result = {
             let read = pin!(recv.read_chunk(CHUNK_BYTES, true));
             std::task::ready!(read.poll(cx))
@@ -184,28 +197,35 @@ impl<L: Send + 'static> EdgeRun<L> {
     /// The node's half has ended well: the lease goes first, then our half.
     fn ended(&mut self) {
         self.receiving = None;
-        self.sending.end();
+        self.sending.reset(StreamCode::Done);
     }
 
     fn lost(&mut self, error: quinn::ReadError) -> RunLost {
         self.ended();
-        match error {
+        self.fail(match error {
             quinn::ReadError::Reset(code) => RunLost::Reset { code: StreamCode::from_wire(code) },
             quinn::ReadError::ConnectionLost(error) => RunLost::Connection(error),
             other => RunLost::Protocol(other.to_string()),
-        }
+        })
     }
 
     /// The peer broke the protocol on this stream. Its half may still run: the run is cancelled like any other.
     fn violated(&mut self, problem: String) -> RunLost {
         self.cancel(StreamCode::Protocol);
-        RunLost::Protocol(problem)
+        self.fail(RunLost::Protocol(problem))
+    }
+
+    /// Remembers why the run is not complete. What was read and not given out is part of nothing.
+    fn fail(&mut self, lost: RunLost) -> RunLost {
+        self.buffer = FrameBuffer::default();
+        self.lost = Some(lost.clone());
+        lost
     }
 
     fn cancel(&mut self, code: StreamCode) {
         let Some((recv, lease)) = self.receiving.take() else { return };
         self.sending.reset(code);
-        tokio::spawn(reap(self.connection.clone(), recv, lease));
+        self.runtime.spawn(reap(self.connection.clone(), recv, lease));
     }
 }
 
@@ -217,25 +237,26 @@ impl<L: Send + 'static> Drop for EdgeRun<L> {
 
 impl Sending {
     fn poll(&mut self, cx: &mut Context<'_>) {
-        let Self::Upload(upload) = self else { return };
-        // A failed write is not an outcome: the node's half tells what became of the run.
-        if let Poll::Ready((send, _result)) = upload.as_mut().poll(cx) {
-            *self = Self::Open(send);
+        while self.written < self.upload.len() {
+            match self.stream.poll_write(cx, &mut self.upload[self.written..]) {
+                Poll::Ready(Ok(chunks)) => self.written += chunks,
+                // A failed write is not an outcome: the node's half tells what became of the run.
+                Poll::Ready(Err(_failed)) => break,
+                Poll::Pending => return,
+            }
         }
+        self.discard();
     }
 
-    /// Closes our half of an ended run, so that the stream's credit comes back.
-    fn end(&mut self) {
-        self.reset(StreamCode::Done);
-    }
-
+    /// Ends our half, uploaded or not, so that the stream's credit comes back.
     fn reset(&mut self, code: StreamCode) {
-        match std::mem::replace(self, Self::Ended) {
-            Self::Open(mut send) => send.reset(code),
-            // Half a message cannot be followed by anything but the reset of its drop.
-            Self::Upload(upload) => drop(upload),
-            Self::Ended => {}
-        }
+        self.discard();
+        self.stream.reset(code);
+    }
+
+    fn discard(&mut self) {
+        self.upload.clear();
+        self.written = 0;
     }
 }
 

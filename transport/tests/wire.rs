@@ -1,0 +1,12 @@
+//! What the wire promises, shown on its bytes and over real QUIC on loopback. No network faults here: loopback neither
+//! loses nor delays.
+
+mod wire {
+    mod cancel;
+    mod deployment;
+    mod edge_run;
+    mod links;
+    mod path;
+    mod runs;
+    mod send;
+}
