@@ -6,6 +6,7 @@ mod wire {
     mod deployment;
     mod edge_run;
     mod links;
+    mod node_run;
     mod path;
     mod runs;
     mod send;

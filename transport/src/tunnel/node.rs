@@ -48,7 +48,7 @@ impl NodeRun {
         match result.unwrap_or(Err(HeadError::Timeout)) {
             Ok(head) => {
                 let RunHead { body_len, .. } = head;
-                Ok(Self { head, body: RunBody { stream: recv, left: body_len }, reply })
+                Ok(Self { head, body: RunBody { stream: Ok(recv), left: body_len, watched: false }, reply })
             }
             Err(error) => {
                 let cancelled = matches!(error, HeadError::Frame(FrameError::Read(_)));
@@ -62,8 +62,11 @@ impl NodeRun {
 /// The request's body, exactly as long as the head said, and behind it the cancel signal.
 #[derive(Debug)]
 pub struct RunBody {
-    stream: quinn::RecvStream,
+    /// What to end the reply with, once the edge's half has ended.
+    stream: Result<quinn::RecvStream, StreamCode>,
     left: u64,
+    /// Whether a reset was waited for while the body was not read whole.
+    watched: bool,
 }
 
 impl RunBody {
@@ -74,27 +77,56 @@ impl RunBody {
 
     /// The next bytes; `None` after the last. Cancel-safe. `Err`: the edge cancelled or is gone; end the run.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, StreamCode> {
+        let stream = self.stream.as_mut().map_err(|code| *code)?;
         if self.left == 0 {
             return Ok(None);
         }
         let most = usize::try_from(self.left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-        match self.stream.read_chunk(most, true).await {
+        match stream.read_chunk(most, true).await {
             Ok(Some(chunk)) => {
                 self.left -= chunk.bytes.len() as u64;
                 Ok(Some(chunk.bytes))
             }
-            Ok(None) => Err(StreamCode::Protocol),
-            Err(_reset_or_lost) => Err(StreamCode::Cancelled),
+            Ok(None) => Err(self.finished()),
+            Err(_reset_or_lost) => Err(self.end(StreamCode::Cancelled)),
         }
     }
 
     /// Resolves when the edge cancels the run or is gone, and only then, with the code to end the reply with.
-    /// Cancel-safe. Meant for after the body: bytes that come instead break the protocol.
+    /// Cancel-safe. Also for the time in which a piece of the body waits for the inference server: while the body is not
+    /// read whole, what is left of it stays to be read. After the body, anything that comes breaks the protocol.
     pub async fn cancelled(&mut self) -> StreamCode {
-        match self.stream.read_chunk(CHUNK_BYTES, true).await {
-            Err(_reset_or_lost) => StreamCode::Cancelled,
-            Ok(_bytes_or_end) => StreamCode::Protocol,
+        let stream = match &mut self.stream {
+            Ok(stream) => stream,
+            Err(code) => return *code,
+        };
+        if self.left > 0 {
+            self.watched = true;
+            // Reset, or the connection is lost: a stream that is not read to its end has no other news.
+            let _reset_or_lost = stream.received_reset().await;
+            return self.end(StreamCode::Cancelled);
         }
+        match stream.read_chunk(CHUNK_BYTES, true).await {
+            Ok(Some(_bytes)) => self.end(StreamCode::Protocol),
+            Ok(None) => self.finished(),
+            Err(_reset_or_lost) => self.end(StreamCode::Cancelled),
+        }
+    }
+
+    fn end(&mut self, code: StreamCode) -> StreamCode {
+        self.stream = Err(code);
+        code
+    }
+
+    /// The edge finished its half, which it never may.
+    fn finished(&mut self) -> StreamCode {
+        let stream = std::mem::replace(&mut self.stream, Err(StreamCode::Protocol));
+        // With debug assertions quinn panics, its connection locked, when it drops a stream that was read to its end
+        // and once had a wait for a reset given up. Leaked is only a reference to the connection of a broken edge.
+        if cfg!(debug_assertions) && self.watched {
+            std::mem::forget(stream);
+        }
+        StreamCode::Protocol
     }
 }
 
