@@ -5,6 +5,7 @@ mod wire {
     mod cancel;
     mod deployment;
     mod edge_run;
+    mod golden;
     mod links;
     mod node_run;
     mod path;
