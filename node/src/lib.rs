@@ -3,15 +3,21 @@
 //! It dials the edge and owns its reconnecting; it never accepts a connection, and knows neither queues nor models.
 
 mod adapter;
+mod diagnosis;
+mod dial;
 mod execution;
 mod gate;
 mod permit;
 mod providers;
+mod run;
+mod session;
 mod supervisor;
 mod upstream;
 
+pub use dial::{Resolver, Resolving, Sockets, SystemResolver, UdpSockets};
 pub use execution::refuse;
 pub use gate::{Gate, GateFull};
 pub use providers::Providers;
-pub use supervisor::{Attempts, Exit, Policy};
+pub use run::{NodeOptions, Welcomed, run};
+pub use supervisor::Exit;
 pub use upstream::{ByteStream, ConnectError, Connecting, Connector, TcpConnector};

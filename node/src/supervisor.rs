@@ -28,7 +28,7 @@ mod table;
 
 pub use exit::Exit;
 pub(crate) use failure::{Failure, Retry};
-pub use policy::{Attempts, Policy};
+pub(crate) use policy::{Attempts, Policy};
 
 use std::time::Duration;
 

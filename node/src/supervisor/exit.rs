@@ -14,7 +14,7 @@ use std::fmt;
 pub enum Exit {
     /// This process was told to stop.
     Stopped,
-    /// The configuration names what cannot be dialed.
+    /// The configuration cannot work.
     BadConfig,
     /// `reconnect.max_attempts` dials in a row came to nothing.
     Exhausted,

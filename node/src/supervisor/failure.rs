@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     /// The edge closed a live connection because this node's certificate expired. The next dial loads the file afresh: a
     /// newer one works, the same one is refused for good.
     Outlived,
-    /// The configuration names what cannot be dialed.
+    /// The configuration leaves nothing to dial.
     Config,
     /// This node's certificate is missing, bad or refused, or the edge's is not of this deployment.
     Credentials,

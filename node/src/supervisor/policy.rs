@@ -5,16 +5,16 @@ use std::time::Duration;
 
 /// The reconnect policy. First failures and later disconnects follow it alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// How many dials may fail in a row.
-    pub attempts: Attempts,
+    pub(crate) attempts: Attempts,
     /// Least time between the beginnings of two dials. Positive where attempts are unlimited.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 /// A bound on dials that fail in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempts {
+pub(crate) enum Attempts {
     /// The process outlives any outage.
     Unlimited,
     /// Exactly this many dials, counted since the last Welcome.

@@ -1,0 +1,62 @@
+//! The control stream of a welcomed connection: settings in, confirmations out, one message at a time.
+
+use super::register::{broken, close_reason};
+use crate::diagnosis::Problem;
+use crate::providers::Providers;
+use iop_transport::session::{ControlRecv, ControlSend};
+use iop_transport::wire::{Apply, EdgeMessage, NodeMessage};
+use iop_transport::{Connection, endpoint};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The stream's both halves, and what its messages change.
+pub(super) struct Control<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) send: &'a mut ControlSend<NodeMessage>,
+    pub(super) recv: &'a mut ControlRecv<EdgeMessage>,
+    pub(super) providers: &'a Providers,
+    /// Whether the edge has said that no run will come any more.
+    pub(super) draining: &'a AtomicBool,
+}
+
+impl Control<'_> {
+    /// Obeys until the stream or the connection ends.
+    pub(super) async fn run(mut self) -> Problem {
+        loop {
+            let obeyed = match self.recv.recv().await {
+                Ok(Some(EdgeMessage::Apply(apply))) => self.apply(&apply).await,
+                Ok(Some(EdgeMessage::Ping { nonce })) => self.answer(&NodeMessage::Pong { nonce }).await,
+                Ok(Some(EdgeMessage::Drain)) => {
+                    tracing::info!("the edge drains this node; no further run is taken");
+                    self.draining.store(true, Ordering::Relaxed);
+                    Ok(())
+                }
+                Ok(Some(EdgeMessage::Welcome(_))) => return broken(self.connection, "a second Welcome"),
+                Ok(None) => Err("the control stream was ended".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(detail) = obeyed {
+                return self.ended(&detail).await;
+            }
+        }
+    }
+
+    /// Puts the providers in force and confirms them. The stream limit is raised before the edge learns that it may use
+    /// the capacity.
+    pub(super) async fn apply(&mut self, apply: &Apply) -> Result<(), String> {
+        let applied = self.providers.apply(apply);
+        endpoint::resize(self.connection, self.providers.total_capacity());
+        self.answer(&NodeMessage::Applied(applied)).await
+    }
+
+    /// The problem behind a control stream that is of no use any more.
+    pub(super) async fn ended(&self, detail: &str) -> Problem {
+        match close_reason(self.connection).await {
+            Some(reason) => Problem::after_welcome(&reason),
+            None => broken(self.connection, detail),
+        }
+    }
+
+    async fn answer(&mut self, message: &NodeMessage) -> Result<(), String> {
+        self.send.send(message).await.map_err(|error| error.to_string())
+    }
+}
