@@ -3,6 +3,7 @@
 
 mod wire {
     mod cancel;
+    mod codec;
     mod deployment;
     mod edge_run;
     mod golden;

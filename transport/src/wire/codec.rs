@@ -1,5 +1,7 @@
 //! The codec: bincode behind a length prefix. The only file that names bincode, so that it can be replaced here.
 
+use super::limits::RUN_HEAD_BYTES;
+use bincode::config::Configuration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -36,22 +38,21 @@ pub enum FrameError {
     Codec(#[from] CodecError),
 }
 
-/// Decoding stops here even where a caller's own limit is larger: no length inside a message is believed beyond it.
+/// No length inside a frame of up to [`RUN_HEAD_BYTES`] is believed beyond this. bincode counts 8 bytes for an integer
+/// that may take 1 in the frame, so a smaller limit would refuse good heads.
+const HEAD_DECODE_BYTES: usize = 8 * RUN_HEAD_BYTES;
+
+/// The same for larger frames. A message of more than a hundred thousand tiny parts reaches it before it reaches the
+/// limit of its kind.
 const DECODE_BYTES: usize = 2 << 20;
 
-fn config() -> bincode::config::Configuration<
-    bincode::config::LittleEndian,
-    bincode::config::Varint,
-    bincode::config::Limit<DECODE_BYTES>,
-> {
-    bincode::config::standard().with_limit::<DECODE_BYTES>()
-}
+const CONFIG: Configuration = bincode::config::standard();
 
 /// Writes `message` as a frame: `prefix` and the encoded message behind their common length.
 ///
 /// Errors: [`CodecError::TooLarge`] over `limit` bytes; [`CodecError::Malformed`] if the message cannot be encoded.
 pub fn encode<M: Serialize>(prefix: &[u8], message: &M, limit: usize) -> Result<Bytes, CodecError> {
-    let body = bincode::serde::encode_to_vec(message, config())
+    let body = bincode::serde::encode_to_vec(message, CONFIG)
         .map_err(|error| CodecError::Malformed(error.to_string()))?;
     let length = prefix.len() + body.len();
     if length > limit {
@@ -66,8 +67,12 @@ pub fn encode<M: Serialize>(prefix: &[u8], message: &M, limit: usize) -> Result<
 
 /// Reads a message from exactly `bytes` (a frame without its length).
 pub fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, CodecError> {
-    let (message, used) = bincode::serde::decode_from_slice(bytes, config())
-        .map_err(|error| CodecError::Malformed(error.to_string()))?;
+    let decoded = if bytes.len() <= RUN_HEAD_BYTES {
+        bincode::serde::decode_from_slice(bytes, CONFIG.with_limit::<HEAD_DECODE_BYTES>())
+    } else {
+        bincode::serde::decode_from_slice(bytes, CONFIG.with_limit::<DECODE_BYTES>())
+    };
+    let (message, used) = decoded.map_err(|error| CodecError::Malformed(error.to_string()))?;
     match bytes.len() - used {
         0 => Ok(message),
         left => Err(CodecError::Trailing(left)),
