@@ -10,4 +10,4 @@ pub mod tls;
 pub mod tunnel;
 pub mod wire;
 
-pub use quinn::{Connection, ConnectionError, Endpoint, Incoming};
+pub use quinn::{AsyncUdpSocket, Connection, ConnectionError, Endpoint, Incoming, Runtime};

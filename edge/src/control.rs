@@ -1,0 +1,148 @@
+//! The edge's end of a registered node's control stream: Welcome, settings, pings. Registration is `session`'s.
+
+use crate::admission::Generation;
+use crate::registry::Order;
+use crate::session::Sessions;
+use crate::settings;
+use iop_transport::codes::CloseCode;
+use iop_transport::session::{ControlRecv, ControlSend, printable};
+use iop_transport::wire::{Applied, Apply, EdgeMessage, NodeMessage, Welcome};
+use iop_transport::{Connection, endpoint};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
+
+/// Pings that may be unanswered at once; the oldest is given up for a further one.
+const PINGS: usize = 16;
+
+/// One registered connection's control stream.
+pub(crate) struct Control {
+    pub(crate) generation: Generation,
+    node: Arc<str>,
+    connection: Connection,
+    send: ControlSend<EdgeMessage>,
+    recv: ControlRecv<NodeMessage>,
+    inbox: mpsc::Receiver<Order>,
+    /// Number of the settings sent last.
+    revision: u64,
+    /// Capacity by provider in the settings sent last.
+    sent: BTreeMap<Arc<str>, u32>,
+    nonce: u64,
+    pings: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+impl Control {
+    pub(crate) fn new(
+        node: Arc<str>,
+        generation: Generation,
+        connection: Connection,
+        send: ControlSend<EdgeMessage>,
+        recv: ControlRecv<NodeMessage>,
+        inbox: mpsc::Receiver<Order>,
+    ) -> Self {
+        let (revision, sent, nonce, pings) = (0, BTreeMap::new(), 0, BTreeMap::new());
+        Self { generation, node, connection, send, recv, inbox, revision, sent, nonce, pings }
+    }
+
+    /// Welcomes the node and serves the stream until the connection ends. The reason of the end is for people.
+    pub(crate) async fn run(&mut self, sessions: &Sessions) -> String {
+        let connection = self.connection.clone();
+        let problem = tokio::select! {
+            reason = connection.closed() => return reason.to_string(),
+            problem = self.serve(sessions) => problem,
+        };
+        // A stream that breaks with its connection is no fault of the node's.
+        if let Some(reason) = connection.close_reason() {
+            return reason.to_string();
+        }
+        warn!(%problem, "closing a node's connection");
+        connection.close(CloseCode::ProtocolViolation.wire(), problem.as_bytes());
+        problem
+    }
+
+    /// Ends only with a problem.
+    async fn serve(&mut self, sessions: &Sessions) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let welcome = EdgeMessage::Welcome(Welcome {
+            generation: self.generation.0,
+            edge_time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            apply: self.next_apply(sessions),
+        });
+        let mut outgoing = Some(welcome);
+        loop {
+            if let Some(message) = outgoing.take()
+                && let Err(error) = self.send.send(&message).await
+            {
+                return error.to_string();
+            }
+            tokio::select! {
+                message = self.recv.recv() => match message {
+                    Ok(Some(message)) => self.receive(sessions, message),
+                    Ok(None) => return "the node ended its control stream".into(),
+                    Err(error) => return error.to_string(),
+                },
+                // The registry holds the other end for as long as this connection is registered.
+                Some(order) = self.inbox.recv() => outgoing = Some(self.obey(order)),
+            }
+        }
+    }
+
+    fn receive(&mut self, sessions: &Sessions, message: NodeMessage) {
+        match message {
+            NodeMessage::Applied(applied) => self.confirm(sessions, &applied),
+            NodeMessage::Pong { nonce } => {
+                if let Some(answer) = self.pings.remove(&nonce) {
+                    let _nobody_waits_any_more = answer.send(());
+                }
+            }
+            NodeMessage::Leaving => {
+                let none = self.sent.keys().map(|provider| (provider.clone(), None)).collect();
+                sessions.desk.applied(&self.node, self.generation, none);
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) -> EdgeMessage {
+        match order {
+            Order::Ping(answer) => {
+                self.nonce += 1;
+                self.pings.insert(self.nonce, answer);
+                while self.pings.len() > PINGS {
+                    self.pings.pop_first();
+                }
+                EdgeMessage::Ping { nonce: self.nonce }
+            }
+        }
+    }
+
+    /// The node's settings as they are now, under the next revision.
+    fn next_apply(&mut self, sessions: &Sessions) -> Apply {
+        let node = sessions.live.node(&self.node);
+        let providers = node.map(|node| settings::node_settings(&node)).unwrap_or_default();
+        self.revision += 1;
+        self.sent =
+            providers.iter().map(|provider| (provider.id.as_str().into(), provider.capacity)).collect();
+        endpoint::resize(
+            &self.connection,
+            self.sent.values().fold(0, |sum, capacity| sum.saturating_add(*capacity)),
+        );
+        Apply { revision: self.revision, providers }
+    }
+
+    /// Tells admission what the node has in force. An answer to an older revision says nothing of that.
+    fn confirm(&self, sessions: &Sessions, applied: &Applied) {
+        if applied.revision != self.revision {
+            return;
+        }
+        for refused in &applied.refused {
+            let (provider, reason) = (printable(&refused.id), printable(&refused.reason));
+            warn!(%provider, %reason, "the node will not run a provider");
+        }
+        let refused = |id: &str| applied.refused.iter().any(|refused| refused.id == id);
+        let in_force =
+            self.sent.iter().map(|(id, capacity)| (id.clone(), (!refused(id)).then_some(*capacity)));
+        sessions.desk.applied(&self.node, self.generation, in_force.collect());
+    }
+}

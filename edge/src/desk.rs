@@ -1,0 +1,274 @@
+//! Drives the admission machine: one mutex around it, effects carried out after it, a oneshot for each waiting request,
+//! a timer for the next deadline. Decides nothing itself.
+
+use crate::admission::{
+    Command, Config, Effect, Generation, Grant, LeaseId, Machine, ProviderKey, Refusal, Request, Snapshot,
+    Ticket,
+};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+/// The one place where requests are admitted. Cheap to clone; every clone is the same desk.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    epoch: Instant,
+    /// Wakes the timer when the next deadline has become earlier.
+    earlier_deadline: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    machine: Machine,
+    effects: Vec<Effect>,
+    waiting: BTreeMap<Ticket, oneshot::Sender<Outcome>>,
+    /// When the timer will look again by itself.
+    timer: Option<Duration>,
+}
+
+/// A lease, or why there is none.
+pub type Outcome = Result<Lease, Refusal>;
+
+/// The first word on a request: its outcome, or that it waits.
+#[derive(Debug)]
+#[must_use = "dropping it gives the request up"]
+pub enum Admission {
+    /// Decided.
+    Decided(Outcome),
+    /// Resolves when decided.
+    Waiting(Waiting),
+}
+
+/// A request in the queue. Resolves to its outcome; dropping it leaves the queue.
+#[derive(Debug)]
+pub struct Waiting {
+    desk: Desk,
+    ticket: Ticket,
+    outcome: oneshot::Receiver<Outcome>,
+}
+
+/// A lease as a handle: it is returned when this is dropped, and only once.
+#[derive(Debug)]
+pub struct Lease {
+    desk: Desk,
+    grant: Arc<Grant>,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::default(),
+                epoch: Instant::now(),
+                earlier_deadline: Notify::new(),
+            }),
+        }
+    }
+}
+
+impl Desk {
+    /// Admits a request, queues it, or refuses it.
+    pub fn submit(&self, request: Request) -> Admission {
+        self.decide(Command::Submit(request))
+    }
+
+    /// The provider refused the request before it began: its lease is returned if that has not happened, and the request
+    /// goes back to its place in the queue for another provider.
+    pub fn retry(&self, grant: &Grant) -> Admission {
+        self.decide(Command::Retry(grant.clone()))
+    }
+
+    /// Puts new settings in force; the first ones too.
+    pub fn configure(&self, config: Config) {
+        self.act(Command::Configure(Box::new(config)));
+    }
+
+    /// A registration was accepted.
+    pub fn node_online(&self, node: &str, generation: Generation) {
+        self.act(Command::NodeOnline { node: node.into(), generation });
+    }
+
+    /// A connection is lost; without effect unless it owns the node's generation.
+    pub fn node_offline(&self, node: &str, generation: Generation) {
+        self.act(Command::NodeOffline { node: node.into(), generation });
+    }
+
+    /// The node has confirmed its providers' settings.
+    pub fn applied(&self, node: &str, generation: Generation, providers: Vec<(Arc<str>, Option<u32>)>) {
+        self.act(Command::Applied { node: node.into(), generation, providers });
+    }
+
+    /// The state now, and how long the oldest waiting request has waited.
+    pub fn snapshot(&self) -> (Snapshot, Option<Duration>) {
+        let state = self.lock();
+        let snapshot = state.machine.snapshot();
+        let oldest_wait = snapshot.queue.oldest_arrived.map(|arrived| self.now().saturating_sub(arrived));
+        (snapshot, oldest_wait)
+    }
+
+    /// Ends waiting requests at their deadline. Runs until dropped; one per desk.
+    pub async fn run_timer(&self) {
+        loop {
+            let deadline = {
+                let mut state = self.lock();
+                state.timer = state.machine.next_deadline();
+                state.timer
+            };
+            let due = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(self.shared.epoch + deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => self.act(Command::Tick),
+                () = self.shared.earlier_deadline.notified() => {}
+            }
+        }
+    }
+
+    fn act(&self, command: Command) {
+        let (_own, others) = self.apply(command);
+        others.carry_out();
+    }
+
+    /// Applies a command whose first effect is the request's own.
+    fn decide(&self, command: Command) -> Admission {
+        let (own, others) = self.apply(command);
+        others.carry_out();
+        own.expect("Submit and Retry have an effect for their own request")
+    }
+
+    fn apply(&self, command: Command) -> (Option<Admission>, Decided) {
+        let deciding = matches!(command, Command::Submit(_) | Command::Retry(_));
+        let mut own = None;
+        let mut others = Decided::default();
+        let mut state = self.lock();
+        // The clock is read under the lock, so time never goes back for the machine.
+        let now = self.now();
+        let State { machine, effects, waiting, timer } = &mut *state;
+        machine.apply(now, command, effects);
+        for effect in effects.drain(..) {
+            let is_own = deciding && own.is_none();
+            let (ticket, outcome) = match effect {
+                Effect::Granted(grant) => {
+                    (grant.pending.ticket, Ok(Lease { desk: self.clone(), grant: Arc::new(grant) }))
+                }
+                Effect::Refused { ticket, refusal } => (ticket, Err(refusal)),
+                Effect::Queued { ticket } => {
+                    let (sender, outcome) = oneshot::channel();
+                    waiting.insert(ticket, sender);
+                    own = Some(Admission::Waiting(Waiting { desk: self.clone(), ticket, outcome }));
+                    continue;
+                }
+            };
+            match waiting.remove(&ticket) {
+                Some(sender) => others.0.push((sender, outcome)),
+                None if is_own => own = Some(Admission::Decided(outcome)),
+                None => unreachable!("an outcome is for the request itself or for one that waits"),
+            }
+        }
+        let next = machine.next_deadline();
+        if next.is_some_and(|next| timer.is_none_or(|timer| next < timer)) {
+            *timer = next;
+            self.shared.earlier_deadline.notify_one();
+        }
+        drop(state);
+        (own, others)
+    }
+
+    /// Leaves the queue. If the outcome is on its way already, it is dropped with its channel, and a lease returns.
+    fn cancel(&self, ticket: Ticket) {
+        let mut state = self.lock();
+        let now = self.now();
+        let State { machine, effects, waiting, .. } = &mut *state;
+        if waiting.remove(&ticket).is_some() {
+            machine.apply(now, Command::Cancel(ticket), effects);
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.shared.epoch.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().expect("the admission machine broke an invariant of its own")
+    }
+}
+
+/// Outcomes of waiting requests, sent outside the lock.
+#[derive(Default)]
+struct Decided(Vec<(oneshot::Sender<Outcome>, Outcome)>);
+
+impl Decided {
+    fn carry_out(self) {
+        for (sender, outcome) in self.0 {
+            // A receiver that is gone gave the request up: its lease comes back with the dropped outcome.
+            let _given_up = sender.send(outcome);
+        }
+    }
+}
+
+impl Admission {
+    /// The outcome, waited for where it is not decided.
+    pub async fn outcome(self) -> Outcome {
+        match self {
+            Self::Decided(outcome) => outcome,
+            Self::Waiting(waiting) => waiting.await,
+        }
+    }
+}
+
+impl Future for Waiting {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let outcome = std::task::ready!(Pin::new(&mut self.outcome).poll(cx));
+        Poll::Ready(outcome.expect("the desk is kept alive by this handle and answers every ticket"))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.desk.cancel(self.ticket);
+    }
+}
+
+impl Lease {
+    /// Where the request runs.
+    pub fn provider(&self) -> &ProviderKey {
+        &self.grant.provider
+    }
+
+    /// The generation that it runs under.
+    pub fn generation(&self) -> Generation {
+        self.grant.generation
+    }
+
+    /// The lease's number.
+    pub fn id(&self) -> LeaseId {
+        self.grant.lease
+    }
+
+    /// What was granted. It outlives the lease, so that the request can be tried again after the lease is gone.
+    pub fn grant(&self) -> &Arc<Grant> {
+        &self.grant
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.desk.act(Command::Release(self.grant.lease));
+    }
+}

@@ -1,0 +1,213 @@
+//! The HTTP side that clients call: routes, keys, bodies, errors. Who runs a request is admission's decision, how it gets
+//! there is dispatch's.
+
+mod auth;
+mod body;
+mod error;
+mod models;
+mod normalized;
+mod relay;
+mod route;
+
+use crate::admission::{self, Context};
+use crate::desk::Desk;
+use crate::dispatch::{Dispatch, Reply, RunRequest, Started};
+use crate::live::{Live, Settings};
+use crate::registry::Registry;
+use crate::scan::estimate_tokens;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use iop_transport::wire::Header;
+use route::{Route, RunRoute};
+use std::sync::Arc;
+use tracing::{Instrument, info, info_span};
+
+pub(crate) use error::{GatewayError, provider_name};
+
+/// A response's body, streamed as it comes.
+pub(crate) type Body = UnsyncBoxBody<Bytes, AnswerBroken>;
+
+/// An answer that broke off. It makes the server cut the connection, so that no client takes it for complete.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off: {0}")]
+pub(crate) struct AnswerBroken(pub(crate) String);
+
+/// Says long or normal where the estimate would be wrong.
+const CONTEXT_HEADER: &str = "x-iop-context";
+
+/// Names a request in logs and to people.
+const REQUEST_ID_HEADER: &str = "x-request-id";
+
+/// Everything that clients' requests need. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Gateway {
+    live: Live,
+    desk: Desk,
+    dispatch: Dispatch,
+    budget: body::Budget,
+    started: std::time::SystemTime,
+}
+
+impl Gateway {
+    pub(crate) fn new(live: Live, desk: Desk, registry: Registry) -> Self {
+        let dispatch = Dispatch::new(desk.clone(), registry, live.clone());
+        Self { live, desk, dispatch, budget: body::Budget::default(), started: std::time::SystemTime::now() }
+    }
+
+    /// Answers one request. Dropping the future gives the request up, wherever it is.
+    pub(crate) async fn handle(self, request: Request<Incoming>) -> Response<Body> {
+        let request_id = request_id();
+        let settings = self.live.get();
+        let origin = auth::allowed_origin(&settings.config.http.cors_origins, request.headers());
+        let span =
+            info_span!("request", id = %request_id, method = %request.method(), path = request.uri().path());
+        let mut response = if auth::is_preflight(&request) {
+            auth::preflight(request.headers())
+        } else {
+            let dialect = route::dialect(request.uri().path());
+            let answered = self.answer(request, &settings, &request_id).instrument(span.clone()).await;
+            answered.unwrap_or_else(|error| {
+                let (status, code) = error.status_and_code();
+                span.in_scope(|| info!(status = status.as_u16(), code, %error, "refused"));
+                error.response(dialect, &request_id)
+            })
+        };
+        let headers = response.headers_mut();
+        if let Ok(id) = HeaderValue::from_str(&request_id) {
+            headers.insert(REQUEST_ID_HEADER, id);
+        }
+        auth::add_cors_headers(headers, origin);
+        response
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        settings: &Settings,
+        request_id: &str,
+    ) -> Result<Response<Body>, GatewayError> {
+        let key = auth::key(&settings.config.auth, request.headers())?;
+        match route::route(request.method(), request.uri().path()) {
+            Route::Models => Ok(models::list(&settings.config, self.started)),
+            Route::Model(id) => models::one(&settings.config, &id, self.started),
+            Route::Run(route) => self.run(request, settings, route, key, request_id).await,
+            Route::MethodNotAllowed { allow } => {
+                Err(GatewayError::MethodNotAllowed(request.method().to_string(), allow))
+            }
+            Route::NotFound => Err(GatewayError::PathNotFound(request.uri().path().to_owned())),
+        }
+    }
+
+    async fn run(
+        &self,
+        request: Request<Incoming>,
+        settings: &Settings,
+        route: RunRoute,
+        key: Option<Arc<str>>,
+        request_id: &str,
+    ) -> Result<Response<Body>, GatewayError> {
+        let (parts, incoming) = request.into_parts();
+        let context = context(&parts.headers)?;
+        let http = &settings.config.http;
+        let body = body::read(incoming, &self.budget, http.max_body_bytes, http.max_buffered_bytes).await?;
+        let field = body.scanned.model.as_ref();
+        let field = field
+            .filter(|field| !field.value.is_empty())
+            .ok_or_else(|| GatewayError::InvalidRequest("the request names no `model`".into()))?;
+        let model: Arc<str> = field.value.as_str().into();
+        let run = RunRequest {
+            method: parts.method,
+            path: parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            headers: forwarded(&parts.headers),
+            model: model.clone(),
+            model_literal: field.literal.clone(),
+            operation: route.operation,
+            body: body.chunks.clone(),
+        };
+        let admission = self.desk.submit(admission::Request {
+            model: model.clone(),
+            api: route.api,
+            tokens: estimate_tokens(&body.scanned.text),
+            context,
+            key,
+        });
+        let Started { run: edge_run, reply, provider } =
+            self.dispatch.start(admission, &run, route.api).await?;
+        info!(%model, node = %provider.node, provider = %provider.provider, "started");
+        match reply {
+            Reply::Response { status, headers } => {
+                Ok(relay::response(edge_run, status, headers, route.dialect))
+            }
+            Reply::Normalized(operation) => {
+                let shape =
+                    normalized::Shape { operation, model: &model, request_id, scanned: &body.scanned };
+                normalized::response(edge_run, &shape, &body.chunks, &provider).await
+            }
+        }
+    }
+}
+
+fn context(headers: &HeaderMap) -> Result<Context, GatewayError> {
+    match headers.get(CONTEXT_HEADER).map(HeaderValue::as_bytes) {
+        None => Ok(Context::Estimated),
+        Some(b"long") => Ok(Context::Long),
+        Some(b"normal") => Ok(Context::Normal),
+        Some(_) => Err(GatewayError::InvalidRequest(format!("{CONTEXT_HEADER} must be `long` or `normal`"))),
+    }
+}
+
+/// The client's headers that go to the provider: end-to-end ones, without its credentials.
+fn forwarded(headers: &HeaderMap) -> Vec<Header> {
+    let named: Vec<&str> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .collect();
+    let stays = |name: &header::HeaderName| {
+        HOP_BY_HOP.contains(&name.as_str())
+            || NOT_FORWARDED.contains(&name.as_str())
+            || named.iter().any(|other| other.eq_ignore_ascii_case(name.as_str()))
+    };
+    headers
+        .iter()
+        .filter(|(name, _)| !stays(name))
+        .map(|(name, value)| (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes())))
+        .collect()
+}
+
+/// Headers that belong to one connection.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Headers that mean the edge: its credentials and its own framing. Browsers' origin and cookies too: the provider serves
+/// this edge, not the page.
+const NOT_FORWARDED: [&str; 10] = [
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "host",
+    "content-length",
+    "expect",
+    "cookie",
+    "origin",
+    "referer",
+    CONTEXT_HEADER,
+];
+
+/// Random enough to be unique in a log.
+fn request_id() -> String {
+    format!("req_{:016x}", rand::random::<u64>())
+}

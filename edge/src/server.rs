@@ -1,0 +1,85 @@
+//! HTTP connections: accepts them, serves them with a service, ends them at shutdown. What is answered is the service's.
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+/// Longest time for a request's headers to come, so that silent connections do not pile up.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest time that running requests get to end at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause after the system refused a connection for want of something, mostly file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Largest head of a request, in bytes.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// Serves connections until `shutdown`, then lets running requests end within a bound.
+pub(crate) async fn serve<S, F, B>(listener: TcpListener, shutdown: CancellationToken, service: S)
+where
+    S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let graceful = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, _address)) => spawn(&graceful, stream, service.clone()),
+            Err(error) => pause(&error).await,
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+        warn!(timeout_ms = DRAIN_TIMEOUT.as_millis(), "requests were still running at shutdown and are cut");
+    }
+}
+
+fn spawn<S, F, B>(graceful: &GracefulShutdown, stream: TcpStream, service: S)
+where
+    S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "a connection was lost at once");
+    }
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEAD_BYTES * 2);
+    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEAD_BYTES as u32);
+    let infallible = service_fn(move |request| {
+        let answer = service(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let connection = builder.serve_connection(TokioIo::new(stream), infallible).into_owned();
+    let watched = graceful.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = watched.await {
+            debug!(%error, "a client's connection ended badly");
+        }
+    });
+}
+
+async fn pause(error: &io::Error) {
+    warn!(%error, "cannot accept a connection");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}

@@ -1,0 +1,172 @@
+//! One node's connection: handshake, identity, registration, end. Its control stream is served in `control`; runs have
+//! their own streams and are not seen here.
+
+use crate::control::Control;
+use crate::desk::Desk;
+use crate::live::Live;
+use crate::registry::{Order, Registered, Registry};
+use iop_certs::PeerNode;
+use iop_transport::codes::CloseCode;
+use iop_transport::session::{self, HELLO_TIMEOUT, HelloError};
+use iop_transport::wire::Hello;
+use iop_transport::{Connection, Incoming, peer};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{Instrument, info, warn};
+
+/// How long TLS may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Shortest time in which a node that is alive must answer a Ping.
+const PING_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// Orders that may wait for a control stream. More come only if the node does not read.
+const ORDERS: usize = 16;
+
+/// What every connection needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Sessions {
+    pub desk: Desk,
+    pub registry: Registry,
+    pub live: Live,
+    /// The trust domain of node identities.
+    pub deployment: Arc<str>,
+}
+
+/// Why a connection was not registered.
+struct Rejected {
+    code: CloseCode,
+    reason: String,
+}
+
+impl Sessions {
+    /// Takes a connection from its first packet to its end.
+    pub(crate) async fn serve(self, incoming: Incoming) {
+        let address = incoming.remote_address();
+        let connection = match tokio::time::timeout(HANDSHAKE_TIMEOUT, incoming).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => {
+                warn!(%address, %error, "a connection failed its handshake");
+                return;
+            }
+            Err(_elapsed) => {
+                warn!(%address, "a connection did not finish its handshake in time");
+                return;
+            }
+        };
+        let Some(peer) = self.identify(&connection) else { return };
+        let span = tracing::info_span!("session", node = %peer.node_id);
+        self.register_and_serve(connection, &peer).instrument(span).await;
+    }
+
+    fn identify(&self, connection: &Connection) -> Option<PeerNode> {
+        let chain = peer::certificates(connection);
+        let leaf = chain.first()?;
+        match iop_certs::peer_node(leaf, &self.deployment) {
+            Ok(peer) => Some(peer),
+            Err(error) => {
+                warn!(address = %connection.remote_address(), %error, "refused a certificate without a usable identity");
+                connection.close(CloseCode::BadIdentity.wire(), error.to_string().as_bytes());
+                None
+            }
+        }
+    }
+
+    async fn register_and_serve(self, connection: Connection, peer: &PeerNode) {
+        let address = connection.remote_address();
+        let node: Arc<str> = peer.node_id.as_str().into();
+        let mut control = match self.register(&connection, &node).await {
+            Ok(control) => control,
+            Err(Rejected { code, reason }) => {
+                warn!(%address, ?code, %reason, "refused a registration");
+                connection.close(code.wire(), reason.as_bytes());
+                return;
+            }
+        };
+        let generation = control.generation;
+        let reason = control.run(&self).await;
+        // Only the owner's end takes the providers offline; the end of a superseded connection changes nothing.
+        if self.registry.unregister(&node, generation) {
+            self.desk.node_offline(&node, generation);
+            info!(%reason, generation = generation.0, "node disconnected");
+        }
+    }
+
+    async fn register(&self, connection: &Connection, node: &Arc<str>) -> Result<Control, Rejected> {
+        let (hello, send, recv) = tokio::time::timeout(HELLO_TIMEOUT, session::accept_hello(connection))
+            .await
+            .map_err(|_elapsed| Rejected::new(CloseCode::HelloTimeout, "no Hello in time"))?
+            .map_err(Rejected::from)?;
+        if self.live.node(node).is_none() {
+            let reason = format!("the edge's configuration has no node `{node}`");
+            return Err(Rejected::new(CloseCode::UnknownNode, reason));
+        }
+        let (orders, inbox) = mpsc::channel(ORDERS);
+        let generation = loop {
+            let owner = self.registry.get(node);
+            if let Some(owner) = &owner {
+                displace(owner, &hello).await?;
+            }
+            let registered =
+                self.registry.register(node, owner.as_ref().map(|owner| owner.generation), |generation| {
+                    // Fences the old generation and returns its leases before anybody knows the new one.
+                    self.desk.node_online(node, generation);
+                    Registered {
+                        connection: connection.clone(),
+                        generation,
+                        instance: hello.instance,
+                        dial: hello.dial,
+                        software: hello.software.clone(),
+                        since: SystemTime::now(),
+                        orders: orders.clone(),
+                    }
+                });
+            // `None`: another connection of the same node was faster; then that one is the owner to look at.
+            let Some(generation) = registered else { continue };
+            if let Some(owner) = owner {
+                owner
+                    .connection
+                    .close(CloseCode::Superseded.wire(), b"a newer connection of this node has taken over");
+            }
+            break generation;
+        };
+        let address = connection.remote_address();
+        info!(%address, generation = generation.0, software = %hello.software, "node connected");
+        Ok(Control::new(node.clone(), generation, connection.clone(), send, recv, inbox))
+    }
+}
+
+/// May the newcomer take the owner's place? A process that dials again has given up its old connection itself; another
+/// process gets the place only if the owner does not answer.
+async fn displace(owner: &Registered, hello: &Hello) -> Result<(), Rejected> {
+    if owner.instance == hello.instance && owner.dial < hello.dial {
+        return Ok(());
+    }
+    let (answer, answered) = oneshot::channel();
+    let timeout = PING_TIMEOUT.max(owner.connection.rtt() * 4);
+    let alive = owner.orders.try_send(Order::Ping(answer)).is_ok()
+        && tokio::time::timeout(timeout, answered).await.is_ok_and(|answer| answer.is_ok());
+    if alive {
+        let address = owner.connection.remote_address();
+        let reason = format!("this identity is in use by another process, connected from {address}");
+        return Err(Rejected::new(CloseCode::Duplicate, reason));
+    }
+    Ok(())
+}
+
+impl Rejected {
+    fn new(code: CloseCode, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into() }
+    }
+}
+
+impl From<HelloError> for Rejected {
+    fn from(error: HelloError) -> Self {
+        let code = match error {
+            HelloError::Version { .. } => CloseCode::ProtocolVersion,
+            _ => CloseCode::ProtocolViolation,
+        };
+        Self::new(code, error.to_string())
+    }
+}
