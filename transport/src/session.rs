@@ -131,7 +131,14 @@ pub async fn say_hello(
     Ok((send, ControlRecv::new(recv)))
 }
 
-/// A peer's text as it may be logged and shown: printable, at most [`TEXT_BYTES`] characters.
+/// A peer's text as it may be logged and shown: without control characters, at most [`TEXT_BYTES`] long.
 pub fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(TEXT_BYTES).collect()
+    let mut printable = String::new();
+    for character in text.chars().filter(|character| !character.is_control()) {
+        if printable.len() + character.len_utf8() > TEXT_BYTES {
+            break;
+        }
+        printable.push(character);
+    }
+    printable
 }
