@@ -10,6 +10,8 @@ mod wire {
     mod links;
     mod node_run;
     mod path;
+    mod registration;
     mod runs;
     mod send;
+    mod tls;
 }

@@ -4,9 +4,10 @@
 use iop_transport::tls::Credentials;
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType, date_time_ymd,
 };
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The name in the edge's certificate, which nodes ask for.
 pub(super) const EDGE_NAME: &str = "edge.lab";
@@ -32,9 +33,17 @@ pub(super) struct Authority {
 }
 
 impl Authority {
+    /// An authority unlike every other.
     pub(super) fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        Self::named(&format!("authority {}", NUMBER.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// An authority with a key of its own, but perhaps another's name.
+    pub(super) fn named(name: &str) -> Self {
         let key = KeyPair::generate().expect("a P-256 key");
         let mut params = CertificateParams::new(Vec::new()).expect("no name that could be wrong");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let root = params.self_signed(&key).expect("a root").der().clone();
