@@ -87,24 +87,29 @@ impl Write for Wire {
     ) -> Poll<io::Result<usize>> {
         let wire = &mut *self;
         let mut state = wire.wishes.state();
-        let Some(raw) = &mut state.raw else {
+        if let Some(raw) = &mut state.raw {
+            while raw.has_remaining() {
+                let sent = ready!(Pin::new(&mut wire.stream).poll_write(context, raw))?;
+                raw.advance(sent);
+            }
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let Some(number) = state.finished else {
             return Pin::new(&mut wire.stream).poll_write(context, bytes);
         };
-        while raw.has_remaining() {
-            let sent = ready!(Pin::new(&mut wire.stream).poll_write(context, raw))?;
-            raw.advance(sent);
+        // The last of an answer leaves under the log's lock: whoever has read it finds it counted as written.
+        // `is_write_vectored` is false, so `bytes` is all that hyper has left.
+        let mut log = wire.shared.log();
+        let sent = ready!(Pin::new(&mut wire.stream).poll_write(context, bytes))?;
+        if sent == bytes.len() {
+            state.finished = None;
+            log.answered(number);
         }
-        Poll::Ready(Ok(bytes.len()))
+        Poll::Ready(Ok(sent))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-        // hyper flushes the socket only when its own buffer is empty, and no other request of this engine runs
-        // between that and this line: the client cannot ask again before this answer counts as written.
-        if let Some(number) = self.wishes.state().finished.take() {
-            self.shared.log().answered(number);
-        }
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
