@@ -24,6 +24,7 @@ mod issue;
 mod load;
 mod node_id;
 mod random;
+mod secret;
 mod show;
 mod store;
 
@@ -35,4 +36,5 @@ pub use init::{InitOptions, InitReport, init};
 pub use issue::{DEFAULT_LEAF_DAYS, IssueReport, issue_edge, issue_node};
 pub use load::{Identity, LoadError, load_bundle, load_bundle_at};
 pub use node_id::{NodeId, NodeIdError};
+pub use secret::{SecretError, edge_secret};
 pub use store::StoreError;

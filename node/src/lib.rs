@@ -5,6 +5,7 @@
 mod adapter;
 mod diagnosis;
 mod dial;
+mod discover;
 mod execution;
 mod gate;
 mod permit;
@@ -15,6 +16,7 @@ mod supervisor;
 mod upstream;
 
 pub use dial::{Resolver, Resolving, Sockets, SystemResolver, UdpSockets};
+pub use discover::{DiscoverError, list_models};
 pub use execution::refuse;
 pub use gate::{Gate, GateFull};
 pub use providers::Providers;

@@ -1,0 +1,108 @@
+//! The command line. Names and defaults only; each command's work is in its own file.
+
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+/// Serve language models from machines you own.
+#[derive(Debug, Parser)]
+#[command(name = "iop", version, about, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Try it out: an edge and a node in one process, with a built-in model or with your own servers
+    Demo(Demo),
+    /// Run the edge: clients call it over HTTP, nodes dial it over QUIC
+    Edge {
+        /// The edge's configuration file
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Run a node beside inference servers
+    #[command(after_help = NODE_EXIT_CODES)]
+    Node {
+        /// The node's configuration file
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Make and issue the deployment's certificates
+    Certs {
+        #[command(subcommand)]
+        command: Certs,
+    },
+    /// Look at configuration files
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+}
+
+const NODE_EXIT_CODES: &str = "Exit codes: 0 stopped; 2 bad configuration; 3 reconnect.max_attempts used up; \
+    4 certificate missing, bad or refused, or the edge is not of this deployment; 1 anything else";
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Where clients call; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
+    pub(crate) http: SocketAddr,
+    /// Where operators look
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090", value_parser = address)]
+    pub(crate) admin: SocketAddr,
+    /// Where the node dials (UDP)
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7443", value_parser = address)]
+    pub(crate) quic: SocketAddr,
+    /// An OpenAI-compatible server to use instead of the built-in model; may be given several times
+    #[arg(long = "provider", value_name = "URL")]
+    pub(crate) providers: Vec<String>,
+    /// Requests that each provider runs at once
+    #[arg(long, default_value = "2")]
+    pub(crate) capacity: NonZeroU32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Certs {
+    /// Make a new authority and the edge's certificate
+    Init {
+        /// Folder for the files; made if missing
+        #[arg(long, value_name = "FOLDER", default_value = "pki")]
+        dir: PathBuf,
+        /// Name of the deployment, in the edge's certificate; nodes ask for it whatever address they dial
+        #[arg(long, value_name = "NAME", default_value = iop_certs::DEFAULT_EDGE_NAME)]
+        edge_name: String,
+        /// How long the edge's certificate is valid
+        #[arg(long, default_value_t = iop_certs::DEFAULT_LEAF_DAYS)]
+        days: u32,
+    },
+    /// Issue a node's certificate: one file with key, chain and trusted root
+    Issue {
+        /// The folder that `certs init` made
+        #[arg(long, value_name = "FOLDER", default_value = "pki")]
+        dir: PathBuf,
+        /// The node's id, as in the edge's configuration
+        #[arg(long, value_name = "ID")]
+        node: iop_certs::NodeId,
+        /// How long the certificate is valid
+        #[arg(long, default_value_t = iop_certs::DEFAULT_LEAF_DAYS)]
+        days: u32,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check an edge's or a node's file: every error at once; exit code 2 if there is any
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// An address; `:PORT` alone means loopback.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let full = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
+    full.parse().map_err(|_| "expected ADDRESS:PORT or :PORT, such as 127.0.0.1:8080 or :0".to_owned())
+}

@@ -1,0 +1,35 @@
+//! `iop edge`: reads the configuration and the certificates, binds the sockets, runs the edge.
+
+use crate::failure::Failure;
+use crate::signals;
+use iop_certs::Role;
+use iop_config::EdgeConfig;
+use iop_edge::{Addresses, Edge, Listeners};
+use iop_transport::endpoint::ResetSecret;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio_util::sync::CancellationToken;
+
+/// The edge's certificate in the folder of certificates.
+const BUNDLE: &str = "edge.pem";
+
+pub(crate) async fn run(file: PathBuf) -> Result<ExitCode, Failure> {
+    let config = EdgeConfig::load(&file).map_err(Failure::config)?;
+    let stop = signals::stop()?;
+    serve(config, stop, |addresses| println!("ready {addresses}")).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs an edge until it is stopped.
+pub(crate) async fn serve(
+    config: EdgeConfig,
+    stop: CancellationToken,
+    ready: impl FnOnce(Addresses),
+) -> Result<(), Failure> {
+    let dir = &config.certs.dir;
+    let identity = iop_certs::load_bundle(&dir.join(BUNDLE), Role::Edge).map_err(Failure::credentials)?;
+    let secret = iop_certs::edge_secret(dir).map_err(Failure::credentials)?;
+    let listeners = Listeners::bind(&config).await.map_err(Failure::other)?;
+    let edge = Edge { config, identity, reset_secret: ResetSecret(secret), listeners };
+    edge.run(stop, ready).await.map_err(Failure::credentials)
+}
