@@ -1,7 +1,7 @@
 //! What to say about a key that its section does not know: where it belongs, or which one was meant.
 
 use crate::kind::Kind;
-use crate::schema::{Shape, shapes};
+use crate::schema::{PROVIDER_POOL, Shape, shapes};
 
 /// Longer words are not compared: no key is that long, and the comparison takes time in the square of it.
 const MAX_COMPARED_BYTES: usize = 64;
@@ -12,32 +12,35 @@ const MAX_PLACES: usize = 2;
 /// What is expected in place of the unknown `name` in a section of a file of this kind.
 pub(crate) fn for_unknown_key(kind: Kind, shape: &Shape, name: &str) -> String {
     if let Some(meant) = nearest(shape, name, 2) {
-        return format!("`{meant}`, if that was meant");
+        return did_you_mean(meant);
     }
-    if name.contains("queue") {
-        return queue_place(kind, shape);
+    if name.contains("queue") && shape.path != PROVIDER_POOL.path {
+        return queue_place(kind);
     }
     if let Some(places) = places(kind, name) {
-        return format!("it under {places}");
+        return format!("it {places}");
     }
     if let Some(places) = places(kind.other(), name) {
-        return format!("it in {}, under {places}", kind.other());
+        return format!("it in {}, {places}", kind.other());
     }
     if let Some(meant) = nearest(shape, name, usize::MAX) {
-        return format!("`{meant}`, if that was meant");
+        return did_you_mean(meant);
     }
     let keys: Vec<_> = shape.keys.iter().map(|key| format!("`{}`", key.name)).collect();
     format!("one of {}", keys.join(", "))
 }
 
+fn did_you_mean(key: &str) -> String {
+    format!("a known key (did you mean `{key}`?)")
+}
+
 /// The queue is one for all nodes, providers and models, so its settings have one place. [queue-ownership]
-fn queue_place(kind: Kind, shape: &Shape) -> String {
-    let keys = "`provider_pool.max_queue` and `provider_pool.queue_timeout_ms`";
-    match kind {
-        Kind::Edge if shape.path == "provider_pool" => format!("one of {keys}"),
-        Kind::Edge => format!("queue settings under `provider_pool` only, which owns the one queue: {keys}"),
-        Kind::Node => format!("queue settings in {} only: {keys}", Kind::Edge),
-    }
+fn queue_place(kind: Kind) -> String {
+    let place = match kind {
+        Kind::Edge => "it".to_owned(),
+        Kind::Node => format!("it in {}", Kind::Edge),
+    };
+    format!("{place} under `provider_pool`: `provider_pool.max_queue` or `provider_pool.queue_timeout_ms`")
 }
 
 /// The key of this section that is nearest to `name`, no more than `limit` typing errors away and in most letters it.
@@ -55,8 +58,8 @@ fn nearest(shape: &Shape, name: &str, limit: usize) -> Option<&'static str> {
 fn places(kind: Kind, name: &str) -> Option<String> {
     let knows = |shape: &&&Shape| shape.key(name).is_some();
     let place = |shape: &&Shape| match shape.path {
-        "" => "the top level".to_owned(),
-        path => format!("`{path}`"),
+        "" => "at the top level".to_owned(),
+        path => format!("under `{path}`"),
     };
     let places: Vec<_> = shapes(kind).iter().filter(knows).map(place).collect();
     (1..=MAX_PLACES).contains(&places.len()).then(|| places.join(" or "))

@@ -77,7 +77,7 @@ fn neither(root: &Node<'_>, log: &Log) -> NoValue {
         let own = kind.shape().keys.iter().filter(|key| kind.other().shape().key(key.name).is_none());
         own.map(|key| format!("`{}`", key.name)).collect::<Vec<_>>().join(", ")
     };
-    let expected = format!("{} for an edge, {} for a node", keys(Kind::Edge), keys(Kind::Node));
+    let expected = format!("one of {} for an edge, or of {} for a node", keys(Kind::Edge), keys(Kind::Node));
     log.report(Position::START, "", found, expected)
 }
 

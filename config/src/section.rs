@@ -127,11 +127,11 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses a key that means nothing here, whatever it holds.
-    pub(crate) fn forbid(&self, name: &str, expected: &str) -> Result<(), NoValue> {
+    pub(crate) fn forbid(&self, name: &str, found: &str, expected: &str) -> Result<(), NoValue> {
         match self.entry(name) {
             Some(entry) => {
                 let path = key_path(&self.path, name);
-                Err(self.context.log.report(entry.position, &path, "the key", expected))
+                Err(self.context.log.report(entry.position, &path, found, expected))
             }
             None => Ok(()),
         }
@@ -145,8 +145,8 @@ impl<'a> Section<'a> {
         seen: &mut BTreeMap<T, u32>,
     ) -> Result<(), NoValue> {
         if let Some(line) = seen.get(value) {
-            let found = format!("`{value}` a second time, after line {line}");
-            return Err(self.issue(name, found, "each one once"));
+            let found = format!("`{value}` a second time, first in line {line}");
+            return Err(self.issue(name, found, "each once"));
         }
         seen.insert(value.clone(), self.position_of(name).line);
         Ok(())
@@ -176,12 +176,7 @@ impl<'a> Section<'a> {
 
     /// Where a setting's value stands, or where it is missing.
     pub(crate) fn position_of(&self, name: &str) -> Position {
-        match self.entry(name) {
-            // Nothing stands behind the key: the key is what a reader looks for.
-            Some(entry) if entry.value.is_null() => entry.position,
-            Some(entry) => entry.value.position,
-            None => self.position,
-        }
+        self.entry(name).map_or(self.position, Entry::value_position)
     }
 
     /// The items of the list under `name`; none when it is not written.

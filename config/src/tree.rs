@@ -60,6 +60,13 @@ impl Node<'_> {
     }
 }
 
+impl Entry<'_> {
+    /// Where an issue of the value is shown: at the key when nothing stands behind it, for that is what one looks for.
+    pub(crate) fn value_position(&self) -> Position {
+        if self.value.is_null() { self.position } else { self.value.position }
+    }
+}
+
 /// Reads `text`. Err when it cannot be read to its end; what was reported then is not all there may be.
 pub(crate) fn read<'t>(text: &'t str, log: &Log) -> Result<Node<'t>, NoValue> {
     if text.len() > MAX_FILE_BYTES {
@@ -166,7 +173,7 @@ impl<'t> Reader<'t, '_> {
             let value = self.node(event, span)?;
             if let Some(key) = key {
                 if let Some(first) = seen.get(&key) {
-                    let found = format!("the key a second time, after line {}", first.line);
+                    let found = format!("the key a second time, first in line {}", first.line);
                     self.log.report(position, &self.path(), found, "each key once");
                 } else {
                     seen.insert(key.clone(), position);

@@ -64,7 +64,7 @@ pub(super) fn adapter(section: &Section<'_>) -> Result<Adapter, NoValue> {
         Ok(Name::OpenAi) => Ok(Adapter::OpenAi(server(section)?)),
         Ok(Name::Ollama) => Ok(Adapter::Ollama(server(section)?)),
         Ok(Name::Echo) => {
-            let foreign = forbid(section, UPSTREAM_KEYS, "it only with the adapter openai or ollama");
+            let foreign = forbid(section, UPSTREAM_KEYS, "it with the adapters openai and ollama only");
             let echo = echo(section);
             foreign.and(echo)
         }
@@ -83,7 +83,7 @@ fn echo(section: &Section<'_>) -> Result<Adapter, NoValue> {
 }
 
 fn server(section: &Section<'_>) -> Result<Upstream, NoValue> {
-    let foreign = forbid(section, ECHO_KEYS, "it only with the adapter echo");
+    let foreign = forbid(section, ECHO_KEYS, "it with the adapter echo only");
     let endpoint = section.optional::<Endpoint>("endpoint");
     let endpoint = endpoint.and_then(|endpoint| {
         endpoint.ok_or_else(|| section.issue("endpoint", "nothing", Endpoint::EXPECTED))
@@ -93,7 +93,8 @@ fn server(section: &Section<'_>) -> Result<Upstream, NoValue> {
 }
 
 fn forbid(section: &Section<'_>, keys: &[&str], expected: &str) -> Result<(), NoValue> {
-    all(keys.iter().map(|key| section.forbid(key, expected))).map(|_| ())
+    all(keys.iter().map(|key| section.forbid(key, "a key that this adapter does not have", expected)))
+        .map(|_| ())
 }
 
 fn upstream(section: &Section<'_>, endpoint: Result<Endpoint, NoValue>) -> Result<Upstream, NoValue> {
@@ -164,5 +165,5 @@ fn header_value(section: &Section<'_>, entry: &Entry<'_>, path: &str) -> Result<
         Value::Refused => return Err(NoValue),
     };
     let expected = "at most 4096 visible ASCII characters, spaces only between them";
-    Err(section.report(entry.value.position, path, found, expected))
+    Err(section.report(entry.value_position(), path, found, expected))
 }

@@ -72,14 +72,14 @@ fn from_environment(
     name: &EnvName,
 ) -> Result<Secret, NoValue> {
     let Environment::Lookup(lookup) = environment else { return Err(NoValue) };
-    let found = match lookup(name.as_str()) {
-        None => "not set",
-        Some(value) if value.is_empty() => "empty",
+    let state = match lookup(name.as_str()) {
+        None => "which is not set",
+        Some(value) if value.is_empty() => "which is empty",
         Some(value) => match value.parse() {
             Ok(key) => return Ok(key),
-            Err(_) => "set to something else",
+            Err(_) => "whose value cannot be a key",
         },
     };
-    let found = format!("the environment variable `{name}` {found}");
-    Err(section.issue("key_env", found, Secret::EXPECTED))
+    let found = format!("the environment variable `{name}`, {state}");
+    Err(section.issue("key_env", found, format!("it to hold {}", Secret::EXPECTED)))
 }

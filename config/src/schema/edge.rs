@@ -56,9 +56,9 @@ pub(crate) static HTTP: Shape = Shape {
     path: "http",
     keys: &[
         Key::new("listen", LISTEN, Means("127.0.0.1:8080"), Restart),
-        Key::new("max_body_bytes", Integer(1024, 16 << 30), Means("67108864"), Live),
-        Key::new("max_buffered_bytes", Integer(1024, 1 << 40), Means("536870912"), Live),
-        Key::new("write_stall_timeout_ms", Integer(1000, DAY_MS), Means("60000"), Live),
+        Key::new("max_body_bytes", Integer(1, 16 << 30), Means("67108864"), Live),
+        Key::new("max_buffered_bytes", Integer(1, 1 << 40), Means("536870912"), Live),
+        Key::new("write_stall_timeout_ms", Integer(1, DAY_MS), Means("60000"), Live),
         Key::new("cors_origins", List("web origins, or of `*` alone"), Means("[\"*\"]"), Live),
     ],
 };
