@@ -6,6 +6,7 @@ mod wire {
     mod codec;
     mod deployment;
     mod edge_run;
+    mod fairness;
     mod golden;
     mod links;
     mod node_run;
@@ -13,5 +14,6 @@ mod wire {
     mod registration;
     mod runs;
     mod send;
+    mod soak;
     mod tls;
 }

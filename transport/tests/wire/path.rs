@@ -44,8 +44,12 @@ impl Process {
         Self { kill, thread }
     }
 
-    /// A node that is connected to an edge of the caller's runtime, and does nothing. Both ends have `settings`.
-    pub(super) async fn node(settings: QuicSettings) -> (Self, Connection) {
+    /// A node that is connected to an edge of the caller's runtime and does `work`. Both ends have `settings`.
+    pub(super) async fn node<W, F>(settings: QuicSettings, work: W) -> (Self, Connection)
+    where
+        W: FnOnce(Connection) -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
         let authority = Authority::new();
         let edge = edge_endpoint(loopback(), &authority, &ResetSecret([7; 32]), settings);
         let address = edge.local_addr().expect("a bound socket");
@@ -54,7 +58,9 @@ impl Process {
             let config = endpoint::node_config(credentials, settings).expect("good credentials");
             let node = node_endpoint();
             let dial = node.connect_with(config, address, EDGE_NAME).expect("a good name");
-            (dial.await.expect("a good edge"), node)
+            let connection = dial.await.expect("a good edge");
+            let working = tokio::spawn(work(connection.clone()));
+            (connection, node, working)
         });
         let accept = within(edge.accept()).await.expect("the endpoint is open");
         (process, within(accept.into_future()).await.expect("a good node"))
