@@ -86,6 +86,20 @@ async fn wait_for_no_lease(iop: &Deployment) {
     .await;
 }
 
+/// The control: what the client is content with here is what iop must not spoil.
+#[tokio::test]
+async fn the_official_client_takes_the_scripted_engine_for_a_real_server() {
+    let engine = Engine::start();
+    let script = Script::stream(4, Duration::from_millis(50));
+    engine.set_script(script.clone());
+    let checks = "models,chat,stream,completion,completion-stream,embeddings";
+    let text = script.text();
+    let options =
+        ["--checks", checks, "--expect", text.as_str(), "--min-chunks", "4", "--min-spread-ms", "75"];
+    let finished = openai_client(engine.address(), "scripted", &options).await;
+    assert_eq!(finished.stdout.len(), 6, "{finished:?}");
+}
+
 #[tokio::test]
 async fn the_official_client_is_served_by_a_scripted_engine_through_edge_and_node() {
     let engine = Engine::start();
