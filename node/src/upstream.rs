@@ -10,6 +10,8 @@ mod headers;
 mod pool;
 mod silence;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use answer::Answer;
 pub(crate) use body::{Payload, Upload};
@@ -32,6 +34,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// How soon a kept connection that was dead shows it. A server that closes later had the request and worked on it.
+const STALE_LIMIT: Duration = Duration::from_secs(1);
 
 /// What makes two upstreams the same: the settings that requests depend on. Its secrets are masked in Debug.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +89,11 @@ impl Upstream {
         // A body that cannot be sent again is not risked on a connection that may be dead.
         let kept = if call.payload.is_whole() { self.pool.take().await } else { None };
         if let Some(mut connection) = kept {
+            let sent_at = Instant::now();
             let result = self.exchange(&mut connection, &call).await;
-            let stale = matches!(result, Err(CallError::NoAnswer { .. })) && connection.was_stale();
+            let stale = matches!(result, Err(CallError::NoAnswer { .. }))
+                && connection.was_stale()
+                && sent_at.elapsed() < STALE_LIMIT;
             if !stale {
                 return self.answer(result, connection);
             }
