@@ -39,14 +39,18 @@ const EXPECTED: &[&str] = &[
 // [refresh-consistency] [disconnect-exclusion] [disconnect-queue-resolution] [reconnect-candidate-recovery].
 #[test]
 fn machine_and_naive_twin_agree_on_every_effect_of_seeded_commands() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a whole number"));
+    let number =
+        |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a whole number"));
     if let Some(seed) = number("IOP_ADMISSION_SEED") {
         run_seed(seed);
         return;
     }
     let tally = run_seeds(0..number("IOP_ADMISSION_SEEDS").unwrap_or(SEEDS));
     for what in EXPECTED {
-        assert!(tally.get(what).is_some_and(|count| *count >= 100), "too little of `{what}` came up: {tally:#?}");
+        assert!(
+            tally.get(what).is_some_and(|count| *count >= 100),
+            "too little of `{what}` came up: {tally:#?}"
+        );
     }
     assert!(tally["commands"] >= 100_000, "too few commands: {tally:#?}");
 }
@@ -62,7 +66,8 @@ fn run_seeds(seeds: Range<u64>) -> Tally {
 fn run_seed(seed: u64) -> Tally {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: 1, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
+    let config =
+        Config { cases: 1, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let tally = std::cell::RefCell::default();
     let outcome = runner.run(&vec(any::<[u8; BYTES_PER_COMMAND]>(), 1..=200), |commands| {
@@ -83,6 +88,6 @@ fn run_seed(seed: u64) -> Tally {
 #[test]
 fn bytes_that_end_within_a_command_are_played_up_to_it() {
     let bytes: Vec<u8> = (0..=255).cycle().take(1_000 * BYTES_PER_COMMAND + 1).collect();
-    let tally = run_commands(&bytes).expect("machine and twin agree");
+    let tally = run_commands(&bytes).unwrap_or_else(|difference| panic!("{difference}"));
     assert!(tally["commands"] > 1_000, "{tally:#?}");
 }

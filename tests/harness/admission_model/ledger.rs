@@ -45,7 +45,8 @@ impl Ledger {
         for effect in effects {
             let ticket = ticket_of(effect);
             let asked = answered == Some(ticket);
-            if self.ended.contains(&ticket) || self.running.iter().any(|grant| grant.pending.ticket == ticket) {
+            if self.ended.contains(&ticket) || self.running.iter().any(|grant| grant.pending.ticket == ticket)
+            {
                 return Err(format!("an effect for a ticket that does not wait: {effect:?}"));
             }
             if asked == self.waiting.contains(&ticket) {

@@ -118,7 +118,8 @@ impl Model {
 
     fn full(&self, request: &Request) -> Option<Refusal> {
         let key = self.known_key(request);
-        let of_key = self.waiting.iter().filter(|pending| key.is_some() && pending.request.key == key).count();
+        let of_key =
+            self.waiting.iter().filter(|pending| key.is_some() && pending.request.key == key).count();
         let limits = key.and_then(|name| self.config.keys.get(&name).copied()).unwrap_or_default();
         if let Some(max) = limits.max_queued.filter(|max| of_key >= *max as usize) {
             return Some(Refusal::KeyQueueFull { max });
@@ -197,7 +198,8 @@ impl Model {
             return;
         }
         for gate in self.gates.iter_mut().filter(|gate| gate.provider.node == *id) {
-            if let Some((_, capacity)) = providers.iter().find(|(provider, _)| *provider == gate.provider.provider)
+            if let Some((_, capacity)) =
+                providers.iter().find(|(provider, _)| *provider == gate.provider.provider)
             {
                 // What is more than the settings say belongs to settings that the node is about to leave.
                 let configured = self.config.providers[&gate.provider].capacity;
@@ -341,7 +343,8 @@ impl Model {
     fn has_room(&self, provider: &ProviderKey, long: bool) -> bool {
         let capacity = self.effective_capacity(provider) as usize;
         let long_capacity = capacity.min(self.config.providers[provider].long_capacity as usize);
-        self.in_flight(provider, false) < capacity && (!long || self.in_flight(provider, true) < long_capacity)
+        self.in_flight(provider, false) < capacity
+            && (!long || self.in_flight(provider, true) < long_capacity)
     }
 
     /// What the machine's snapshot has to say.

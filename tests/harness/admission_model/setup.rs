@@ -73,7 +73,8 @@ impl Setup {
 
     /// The tokens over which a request of the model is long.
     pub fn threshold(mut self, id: &str, tokens: u32) -> Self {
-        self.0.models.get_mut(id).expect("the model is named before its threshold").long_threshold = Some(tokens);
+        self.0.models.get_mut(id).expect("the model is named before its threshold").long_threshold =
+            Some(tokens);
         self
     }
 
