@@ -244,3 +244,16 @@ fn disconnect_fences_the_leases_of_a_provider_taken_out() {
     assert_eq!((leases.active, leases.fenced_total), (0, 1));
     assert_eq!(desk.release(running.lease), []);
 }
+
+// [refresh-consistency]
+#[test]
+fn provider_put_back_while_old_leases_run_waits_for_a_new_confirmation() {
+    let mut desk = Desk::open(setup());
+    desk.submit("m").granted();
+    desk.refresh(|setup| setup.without_provider("a/x"));
+    desk.applied("a", &[("x", Some(2))]);
+    desk.refresh(|setup| setup.provider("a/x", slots(2)).model("m", &["a/x"]));
+    assert_eq!(desk.provider("a/x").effective_capacity, 0, "its gate was taken away in between");
+    let waiting = desk.submit("m").queued();
+    assert_eq!(granted(&desk.applied_all("a")), [waiting]);
+}

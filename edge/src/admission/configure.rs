@@ -39,7 +39,8 @@ impl Machine {
         }));
     }
 
-    /// The new table of providers. One that is gone from the settings stays, without capacity, until its leases are back.
+    /// The new table of providers. One that is gone from the settings stays, as no more than a count of
+    /// its leases, until they are back.
     fn replace_providers(&mut self, config: &Config) {
         let old = std::mem::take(&mut self.providers);
         let mut moved = BTreeMap::new();
@@ -59,7 +60,8 @@ impl Machine {
         for (slots, position) in old.slots.into_iter().zip(0..) {
             let known = ProviderIndex(position);
             if slots.in_flight > 0 && !moved.contains_key(&known) {
-                let slots = Slots { removed: true, ..slots };
+                let Slots { spec, in_flight, long_in_flight, .. } = slots;
+                let slots = Slots { removed: true, in_flight, long_in_flight, ..Slots::new(spec) };
                 moved.insert(known, providers.add(old.keys[position as usize].clone(), slots));
             }
         }

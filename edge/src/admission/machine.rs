@@ -293,7 +293,7 @@ impl Machine {
             let id = &self.providers.key(index).provider;
             let Some((_, capacity)) = providers.iter().find(|(provider, _)| provider == id) else { continue };
             let slots = self.providers.get_mut(index);
-            if slots.online == Some(generation) {
+            if slots.online == Some(generation) && !slots.removed {
                 slots.confirmed = capacity.unwrap_or(0);
                 slots.refused = capacity.is_none();
                 freed.providers.push(index);
