@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use iop_edge::admission::{Api, ProviderSpec, Refusal};
-use iop_tests::admission_model::{Setup, ask, long_slots, slots};
+use iop_tests::admission_model::{Setup, ask, long_slots, provider_key, slots};
 
 #[test]
 fn unknown_model_is_not_found() {
@@ -95,4 +95,18 @@ fn long_request_is_unavailable_when_only_candidates_without_long_slots_are_conne
     desk.offline("a");
     assert_eq!(desk.submit(ask("m").long()).refused(), Refusal::Unavailable);
     desk.submit("m").granted();
+}
+
+// [refresh-consistency]
+#[test]
+fn provider_taken_out_counts_no_longer_as_a_candidate_although_a_lease_of_it_runs() {
+    let chat = ProviderSpec { apis: Api(0b01), ..slots(1) };
+    let setup = Setup::new().provider("a/x", slots(1)).provider("b/y", chat).model("m", &["a/x", "b/y"]);
+    let mut desk = Desk::open(setup);
+    desk.submit(ask("m").api(Api(0b10))).granted();
+    desk.refresh(|mut setup| {
+        setup.0.providers.remove(&provider_key("a/x"));
+        setup
+    });
+    assert_eq!(desk.submit(ask("m").api(Api(0b10))).refused(), Refusal::ApiNotServed);
 }

@@ -21,6 +21,7 @@ impl Model {
             .candidates
             .iter()
             .filter_map(|key| providers.by_key.get(key))
+            .filter(|index| !providers.get(**index).removed)
             .map(|index| (providers.get(*index).spec.window.unwrap_or(u32::MAX), *index))
             .collect();
         candidates.sort_by_key(|(window, index)| (std::cmp::Reverse(*window), *index));
