@@ -209,5 +209,5 @@ const NOT_FORWARDED: [&str; 10] = [
 
 /// Random enough to be unique in a log.
 fn request_id() -> String {
-    format!("req_{:016x}", rand::random::<u64>())
+    format!("{:016x}", rand::random::<u64>())
 }

@@ -19,7 +19,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) enum GatewayError {
     #[error("{0}")]
     InvalidRequest(String),
-    #[error("the request body is not valid: {0}")]
+    #[error("{0}")]
     InvalidBody(#[from] ScanError),
     #[error("the request body ended before it was complete")]
     BodyBroken,
