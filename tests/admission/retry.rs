@@ -168,3 +168,32 @@ fn retries_of_one_model_with_different_refusals_wait_apart() {
     let next = grants(&desk.release(on_x.lease)).remove(0);
     assert_eq!((next.pending.ticket, place(&next).as_str()), (waits_for_x, "a/x"));
 }
+
+// [cross-group-wakeup]
+#[test]
+fn retry_takes_its_turn_behind_an_earlier_request_that_its_key_held_back() {
+    let mut desk = Desk::open(setup().provider("a/x", slots(2)).key("alice", Some(1), None));
+    let blocker = desk.submit("y").granted();
+    let earlier = desk.submit(ask("y").key("alice")).queued();
+    let later = desk.submit(ask("all").key("alice")).granted();
+    assert_eq!(desk.release(blocker.lease), [], "alice runs her one request");
+    let (answer, others) = desk.retry(&later);
+    assert_eq!(granted(&others), [earlier]);
+    assert_eq!(answer.queued(), later.pending.ticket);
+}
+
+// [cross-group-wakeup]
+#[test]
+fn earlier_request_gets_the_returned_lease_before_the_retry_gets_another() {
+    let mut desk = Desk::open(setup());
+    desk.submit("x").granted();
+    let on_y = desk.submit("y").granted();
+    let on_z = desk.submit("all").granted();
+    let earlier = desk.submit("all").queued();
+    let (_, first) = desk.retry(&on_z);
+    let moved = grants(&first).remove(0);
+    assert_eq!((moved.pending.ticket, place(&moved).as_str()), (earlier, "c/z"));
+    let later = desk.submit("m").queued();
+    assert_eq!(granted(&desk.release(on_y.lease)), [on_z.pending.ticket]);
+    assert_eq!(desk.cancel(later), []);
+}

@@ -94,6 +94,8 @@ impl Machine {
         }
         let limits = pending.request.key.as_deref().and_then(|name| self.keys.find(name));
         let ticket = pending.ticket;
+        // It takes its turn among those that wait: the returned lease is for the earlier ones first.
+        self.hand_out_before(ticket, &freed, effects);
         let attempts = pending.refused_by.len() as u64;
         let refusal = if attempts >= u64::from(self.policy.max_attempts) {
             Some(Effect::Refused { ticket, refusal: Refusal::NoOtherProvider })
@@ -216,7 +218,12 @@ impl Machine {
 
     /// Gives what is free to those that wait: always to the earliest that can run now.
     fn hand_out(&mut self, freed: &Freed, effects: &mut Vec<Effect>) {
-        while let Some((ticket, class)) = self.earliest_runnable(freed) {
+        self.hand_out_before(Ticket(u64::MAX), freed, effects);
+    }
+
+    /// The same, as far as those go that arrived before this one.
+    fn hand_out_before(&mut self, end: Ticket, freed: &Freed, effects: &mut Vec<Effect>) {
+        while let Some((ticket, class)) = self.earliest_runnable(freed).filter(|(ticket, _)| *ticket < end) {
             let class = &self.queue.class(class).key;
             let (long, chosen) = (class.long, self.choose(class));
             let limits = self.queue.waiter_key(ticket);
