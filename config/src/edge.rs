@@ -236,7 +236,10 @@ pub struct Candidate {
 }
 
 impl EdgeConfig {
-    /// Reads the file at `path`, taking client keys from this process's environment.
+    /// Reads the file at `path`, taking client keys from this process's environment. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or with every issue of it.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         let text = load::read(path)?;
         Ok(Self::parse(&text, path, &|name| std::env::var(name).ok())?)
@@ -244,6 +247,9 @@ impl EdgeConfig {
 
     /// Compiles `text`. `origin` names it in issues, and relative paths in it start at `origin`'s folder. `lookup`
     /// gives the value of an environment variable.
+    ///
+    /// # Errors
+    /// With every issue of the text.
     pub fn parse(text: &str, origin: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, Issues> {
         load::compile(text, origin, |root, log| {
             kind::require(Kind::Edge, root, log)?;

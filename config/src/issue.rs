@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Issues kept of one file; the rest are only counted. A file generated wrongly repeats one mistake thousands of
 /// times, and the report of it must not outgrow the file.
@@ -61,6 +61,7 @@ impl fmt::Display for Issue {
 /// Every issue of one file, in the order of the file. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 pub struct Issues {
+    #[serde(serialize_with = "as_shown")]
     file: PathBuf,
     issues: Vec<Issue>,
     omitted: usize,
@@ -85,6 +86,11 @@ impl Issues {
     pub fn total(&self) -> usize {
         self.issues.len() + self.omitted
     }
+}
+
+/// A path that is no text must not keep a report from being sent.
+fn as_shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 impl<'a> IntoIterator for &'a Issues {

@@ -37,11 +37,17 @@ pub enum Environment<'a> {
 }
 
 /// Checks the file at `path` as whichever kind it is, and says which.
+///
+/// # Errors
+/// When the file cannot be read, or with every issue of it.
 pub fn check(path: &Path, environment: Environment<'_>) -> Result<Kind, LoadError> {
     Ok(check_text(&read(path)?, path, environment)?)
 }
 
 /// As [`check`], of a text. `origin` names it in issues.
+///
+/// # Errors
+/// With every issue of the text.
 pub fn check_text(text: &str, origin: &Path, environment: Environment<'_>) -> Result<Kind, Issues> {
     compile(text, origin, |root, log| {
         let kind = kind::detect(root, log)?;

@@ -88,12 +88,18 @@ impl Reconnect {
 }
 
 impl NodeConfig {
-    /// Reads the file at `path`.
+    /// Reads the file at `path`. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or with every issue of it.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         Ok(Self::parse(&load::read(path)?, path)?)
     }
 
     /// Compiles `text`. `origin` names it in issues, and relative paths in it start at `origin`'s folder.
+    ///
+    /// # Errors
+    /// With every issue of the text.
     pub fn parse(text: &str, origin: &Path) -> Result<Self, Issues> {
         load::compile(text, origin, |root, log| {
             kind::require(Kind::Node, root, log)?;

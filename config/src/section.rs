@@ -44,7 +44,7 @@ impl<'a> Section<'a> {
         let entries = match &node.value {
             Value::Mapping(entries) => entries.as_slice(),
             _ if node.is_null() => &[],
-            _ => return Err(wrong(context.log, node, position, &path, A_MAPPING, false)),
+            _ => return Err(wrong(context.log, node, node.position, &path, A_MAPPING, false)),
         };
         for entry in entries.iter().filter(|entry| shape.key(&entry.key).is_none()) {
             let expected = hint::for_unknown_key(context.kind, shape, &entry.key);

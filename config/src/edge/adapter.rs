@@ -45,14 +45,14 @@ enum Name {
 }
 
 impl FromStr for Name {
-    type Err = NoValue;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, NoValue> {
+    fn from_str(text: &str) -> Result<Self, ()> {
         match text {
             "openai" => Ok(Self::OpenAi),
             "ollama" => Ok(Self::Ollama),
             "echo" => Ok(Self::Echo),
-            _ => Err(NoValue),
+            _ => Err(()),
         }
     }
 }

@@ -14,11 +14,12 @@ fn every_wrong_value_of_an_edge_file_is_reported_with_its_place() {
             ],
         },
         Case {
-            text: "certs:\n  dir: [pki]\nhttp:\n  max_body_bytes: 64MiB\n  cors_origins: [\"https://a.example\", \"https://b.example/\"]\n",
+            text: "admin: 9090\ncerts:\n  dir: [pki]\nhttp:\n  max_body_bytes: 64MiB\n  cors_origins: [\"https://a.example\", \"https://b.example/\"]\n",
             issues: &[
-                "2:8: certs.dir: found a list, expected the path of a folder",
-                "4:19: http.max_body_bytes: found `64MiB`, expected an integer from 1 to 17179869184",
-                "5:39: http.cors_origins[1]: found the text \"https://b.example/\", expected an origin as browsers send it, like https://chat.example.com: lower case, no path, no default port",
+                "1:8: admin: found `9090`, expected a mapping (`name: value`)",
+                "3:8: certs.dir: found a list, expected the path of a folder",
+                "5:19: http.max_body_bytes: found `64MiB`, expected an integer from 1 to 17179869184",
+                "6:39: http.cors_origins[1]: found the text \"https://b.example/\", expected an origin as browsers send it, like https://chat.example.com: lower case, no path, no default port",
             ],
         },
         Case {
