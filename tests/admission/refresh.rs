@@ -75,6 +75,16 @@ fn capacity_lowered_and_raised_again_waits_for_a_confirmation() {
 
 // [refresh-consistency]
 #[test]
+fn late_confirmation_of_an_older_capacity_does_not_count_for_a_later_raise() {
+    let mut desk = Desk::open(setup());
+    desk.refresh(|setup| setup.provider("a/x", slots(1)));
+    desk.applied("a", &[("x", Some(2))]);
+    desk.refresh(|setup| setup.provider("a/x", slots(2)));
+    assert_eq!(desk.provider("a/x").effective_capacity, 1, "the node is on its way to the lower one");
+}
+
+// [refresh-consistency]
+#[test]
 fn node_that_confirms_more_than_is_configured_gives_no_more_slots() {
     let mut desk = Desk::open(setup());
     desk.applied("a", &[("x", Some(9))]);

@@ -301,7 +301,8 @@ impl Machine {
             let Some((_, capacity)) = providers.iter().find(|(provider, _)| provider == id) else { continue };
             let slots = self.providers.get_mut(index);
             if slots.online == Some(generation) && !slots.removed {
-                slots.confirmed = capacity.unwrap_or(0);
+                // More than is configured belongs to settings that the node is about to leave: a raise waits for its own.
+                slots.confirmed = capacity.unwrap_or(0).min(slots.spec.capacity);
                 slots.refused = capacity.is_none();
                 freed.providers.push(index);
             }
