@@ -1,12 +1,16 @@
 //! However a run ends, the slot is free when the edge sees the end.
 
 use super::lab::{CHAT, DEADLINE, Event, Lab, Outcome, STREAM, chunk, openai, tunnel, within};
-use iop_node::{Connecting, Connector, TcpConnector};
+use iop_node::{ByteStream, Connecting, Connector, TcpConnector};
 use iop_tests::engine::{Engine, Script, Then};
 use iop_transport::codes::StreamCode;
 use iop_transport::tunnel::RunLost;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
 
 /// Ends of a run, for the edge to bring about or to see.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +53,7 @@ impl Random {
     }
 }
 
-/// Has one run end in the given way; true if it was refused for a full gate.
+/// Has one run end in the given way. A run that the gate refused ends in no such way.
 async fn bring_about(lab: &Lab, engine: &Engine, end: End) {
     let script = match end {
         End::Whole | End::WholeStream | End::LargeBody | End::CancelledAtOnce => Script::answer(),
@@ -123,26 +127,67 @@ async fn the_next_run_is_admitted_after_every_kind_of_end_on_two_threads() {
     every_end_frees_the_slot_before_the_edge_sees_it(0x5eed_0002).await;
 }
 
-/// Panics while it connects, as long as it is told to.
-struct Panicking(Arc<AtomicBool>);
+/// Where a run panics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Panics {
+    Never,
+    WhileConnecting,
+    WhileReading,
+}
+
+/// Panics as it is told to.
+struct Panicking(watch::Receiver<Panics>);
+
+struct PanickingStream(Box<dyn ByteStream>, watch::Receiver<Panics>);
 
 impl Connector for Panicking {
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> Connecting<'a> {
-        assert!(!self.0.load(Ordering::Relaxed), "a panic in the middle of a run, as planned");
-        TcpConnector.connect(host, port)
+        assert_ne!(*self.0.borrow(), Panics::WhileConnecting, "a panic in the middle of a run, as planned");
+        Box::pin(async move {
+            let stream = TcpConnector.connect(host, port).await?;
+            Ok(Box::new(PanickingStream(stream, self.0.clone())) as Box<dyn ByteStream>)
+        })
+    }
+}
+
+impl AsyncRead for PanickingStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        assert_ne!(*self.1.borrow(), Panics::WhileReading, "a panic in the middle of a run, as planned");
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for PanickingStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }
 
 #[tokio::test]
-async fn a_panic_resets_the_run_and_frees_its_place() {
+async fn a_panic_closes_the_upstream_connection_frees_the_place_and_resets_the_run() {
     let engine = Engine::start();
-    let panicking = Arc::new(AtomicBool::new(true));
-    let connector = Arc::new(Panicking(Arc::clone(&panicking)));
-    let lab = Lab::start_with(connector, [openai("llama", &engine.endpoint(), 1)]).await;
-    for _ in 0..20 {
-        let dropped = RunLost::Reset { code: Some(StreamCode::NodeDropped) };
-        assert_eq!(lab.chat("llama").await.lost(), dropped);
+    let (panics, seen) = watch::channel(Panics::Never);
+    let lab = Lab::start_with(Arc::new(Panicking(seen)), [openai("llama", &engine.endpoint(), 1)]).await;
+    let dropped = RunLost::Reset { code: Some(StreamCode::NodeDropped) };
+    for at in [Panics::WhileConnecting, Panics::WhileReading, Panics::WhileReading, Panics::WhileConnecting] {
+        panics.send_replace(at);
+        assert_eq!(lab.chat("llama").await.lost(), dropped, "{at:?}");
     }
-    panicking.store(false, Ordering::Relaxed);
+    let returned = Event::Returned;
+    let read = |lease| [Event::Opened, Event::Closed, returned(lease)];
+    assert_eq!(lab.journal.events(), [&[returned(1)][..], &read(2), &read(3), &[returned(4)]].concat());
+    panics.send_replace(Panics::Never);
     assert_eq!(lab.chat("llama").await.answer().0, 200);
 }
