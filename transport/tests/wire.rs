@@ -4,6 +4,7 @@
 mod wire {
     mod cancel;
     mod codec;
+    mod contract;
     mod deployment;
     mod edge_run;
     mod fairness;

@@ -86,7 +86,7 @@ pub struct Refusal {
     pub detail: String,
 }
 
-/// Kinds of refusal. In each of them the provider has not begun the request.
+/// Kinds of refusal. In each of them nothing of an answer has reached the edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalReason {
     /// The node's gate is full: somebody bypassed admission, or an earlier run has not ended yet.
