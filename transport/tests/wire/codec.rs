@@ -19,8 +19,11 @@ fn text(length: usize) -> RunEvent {
     RunEvent::Text("x".repeat(length))
 }
 
+/// Decodes a message of one type.
+type Reads = fn(&[u8]) -> Result<(), CodecError>;
+
 /// One good frame body of every type of message, and a decoder of that type.
-fn samples() -> Vec<(Bytes, fn(&[u8]) -> Result<(), CodecError>)> {
+fn samples() -> Vec<(Bytes, Reads)> {
     fn reads<M: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
         decode::<M>(bytes).map(|_message| ())
     }

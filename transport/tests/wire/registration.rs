@@ -9,6 +9,7 @@ use iop_transport::wire::{
     TEXT_BYTES, Welcome, encode,
 };
 use quinn::ReadError;
+use std::time::Duration;
 
 fn hello(software: &str) -> Hello {
     Hello { instance: [3; 16], dial: 1, software: software.into() }
@@ -49,6 +50,25 @@ async fn messages_travel_both_ways_after_hello() {
     drop(to_edge);
     let end = within(from_node.recv()).await;
     assert_eq!(end, Err(FrameError::Read(ReadError::Reset(StreamCode::Protocol.wire()))));
+}
+
+#[tokio::test]
+async fn a_receive_that_is_given_up_in_the_middle_of_a_message_loses_nothing() {
+    let link = link().await;
+    let (mut send, _recv) = within(link.at_node.open_bi()).await.expect("a stream");
+    let hello = encode(&PROTOCOL.to_be_bytes(), &hello("iop"), TEXT_BYTES * 2).expect("a small message");
+    within(send.write_all(&hello)).await.expect("a live stream");
+    let (_hello, _to_node, mut from_node) = within(accept_hello(&link.at_edge)).await.expect("a good Hello");
+    let pong = NodeMessage::Pong { nonce: 1 << 40 };
+    let frame = encode(&[], &pong, CONTROL_FRAME_BYTES).expect("a small message");
+    for byte in frame.chunks(1) {
+        let early = tokio::time::timeout(Duration::from_millis(2), from_node.recv()).await;
+        assert!(early.is_err(), "the message is not whole yet");
+        within(send.write_all(byte)).await.expect("a live stream");
+    }
+    assert_eq!(within(from_node.recv()).await, Ok(Some(pong)));
+    send.finish().expect("an open stream");
+    assert_eq!(within(from_node.recv()).await, Ok(None));
 }
 
 #[tokio::test]
