@@ -102,6 +102,16 @@ fn retry_without_another_live_candidate_ends_now() {
     assert_eq!(desk.retry(&first).0.refused(), Refusal::NoOtherProvider);
 }
 
+#[test]
+fn retry_ends_so_too_when_the_provider_that_refused_has_left_the_settings() {
+    let mut desk = Desk::open(setup());
+    let first = desk.submit("m").granted();
+    desk.offline("a");
+    desk.offline("b");
+    desk.refresh(|setup| setup.without_provider("a/x"));
+    assert_eq!(desk.retry(&first).0.refused(), Refusal::NoOtherProvider);
+}
+
 // [disconnect-exclusion]
 #[test]
 fn request_of_a_fenced_lease_can_be_tried_elsewhere() {

@@ -1,4 +1,4 @@
-//! The words of admission: what goes in, what comes out, and the settings. No behaviour.
+//! The words of admission: what goes in, what comes out, and the settings. No decisions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -176,6 +176,22 @@ pub enum Refusal {
     },
     /// A retry found no further attempt or no other live provider.
     NoOtherProvider,
+}
+
+impl Refusal {
+    /// Its name in events and logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ModelNotFound => "model_not_found",
+            Self::ApiNotServed => "api_not_served",
+            Self::ContextLengthExceeded { .. } => "context_length_exceeded",
+            Self::Unavailable => "unavailable",
+            Self::QueueFull { .. } => "queue_full",
+            Self::KeyQueueFull { .. } => "key_queue_full",
+            Self::QueueTimeout { .. } => "queue_timeout",
+            Self::NoOtherProvider => "no_other_provider",
+        }
+    }
 }
 
 /// Settings of admission.

@@ -122,7 +122,7 @@ impl Machine {
                 return Ok(());
             }
             if !self.has_live_member(&class) {
-                let retried = !class.excluded.is_empty();
+                let retried = !pending.refused_by.is_empty();
                 return Err(if retried { Refusal::NoOtherProvider } else { Refusal::Unavailable });
             }
             queue_room(self)?;
