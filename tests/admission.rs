@@ -21,6 +21,8 @@ mod refresh;
 mod refusal;
 #[path = "admission/retry.rs"]
 mod retry;
+#[path = "admission/seeds.rs"]
+mod seeds;
 #[path = "admission/snapshot.rs"]
 mod snapshot;
 #[path = "admission/wakeup.rs"]

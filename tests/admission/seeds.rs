@@ -7,7 +7,7 @@ use proptest::prelude::any;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::ops::Range;
 
-const SEEDS: u64 = 1_200;
+const SEEDS: u64 = 2_000;
 
 /// What must have come up somewhere, or the runs show less than they claim.
 const EXPECTED: &[&str] = &[

@@ -247,6 +247,6 @@ fn request([model, size, context, key]: [u8; 4]) -> Request {
         api: pick(&[Api(1), Api(1), Api(1), Api(2)], size / 8),
         tokens: pick(&[10, 100, 10, 1000, 10, 100, 10, 3000], size),
         context: pick(&[Context::Estimated, Context::Estimated, Context::Long, Context::Normal], context),
-        key: (key % 2 == 1).then(|| pick(&KEYS, key / 2).into()),
+        key: (key % 4 != 0).then(|| pick(&KEYS, key / 4).into()),
     }
 }
