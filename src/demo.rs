@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 /// The demo's only node.
 const NODE: &str = "demo-node";
@@ -26,7 +27,10 @@ pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
     let stop = signals::stop()?;
     let mut servers = Vec::new();
     for url in &options.providers {
-        let models = iop_node::list_models(url).await.map_err(Failure::other)?;
+        let models = tokio::select! {
+            models = iop_node::list_models(url) => models.map_err(Failure::other)?,
+            () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+        };
         servers.push(Server { url: url.clone(), models });
     }
     let folder =
@@ -39,7 +43,7 @@ pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
     let model = model.ok_or_else(|| Failure::other("the servers given with --provider list no models"))?;
 
     let (listens, listening) = oneshot::channel();
-    let edge = edge::serve(config, stop.clone(), |addresses| {
+    let edge = edge::serve(config, file, stop.clone(), |addresses| {
         let _edge_ended_first = listens.send(addresses);
     });
     let node = async {
@@ -48,7 +52,7 @@ pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
         let origin = folder.path().join("node.yaml");
         let config = NodeConfig::parse(&text, &origin).map_err(Failure::config)?;
         let mut first = true;
-        let exit = iop_node::run(NodeOptions::new(config, rand::random()), stop.cancelled(), |_| {
+        let exit = iop_node::run(NodeOptions::new(config, rand::random()), edge_ended.cancelled(), |_| {
             if std::mem::take(&mut first) {
                 greet(&addresses, &model);
             }

@@ -14,15 +14,16 @@ use tokio_util::sync::CancellationToken;
 const BUNDLE: &str = "edge.pem";
 
 pub(crate) async fn run(file: PathBuf) -> Result<ExitCode, Failure> {
-    let config = EdgeConfig::load(&file).map_err(Failure::config)?;
+    let config = EdgeConfig::load(&file).map_err(|error| Failure::load(&file, error))?;
     let stop = signals::stop()?;
-    serve(config, stop, |addresses| println!("ready {addresses}")).await?;
+    serve(config, file, stop, |addresses| println!("ready {addresses}")).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs an edge until it is stopped.
+/// Runs an edge until it is stopped. `source` is the file that the configuration came from.
 pub(crate) async fn serve(
     config: EdgeConfig,
+    source: PathBuf,
     stop: CancellationToken,
     ready: impl FnOnce(Addresses),
 ) -> Result<(), Failure> {
@@ -30,6 +31,7 @@ pub(crate) async fn serve(
     let identity = iop_certs::load_bundle(&dir.join(BUNDLE), Role::Edge).map_err(Failure::credentials)?;
     let secret = iop_certs::edge_secret(dir).map_err(Failure::credentials)?;
     let listeners = Listeners::bind(&config).await.map_err(Failure::other)?;
-    let edge = Edge { config, identity, reset_secret: ResetSecret(secret), listeners };
+    let refresh = signals::refresh()?;
+    let edge = Edge { config, source, refresh, identity, reset_secret: ResetSecret(secret), listeners };
     edge.run(stop, ready).await.map_err(Failure::credentials)
 }

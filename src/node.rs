@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) async fn run(file: PathBuf) -> Result<ExitCode, Failure> {
-    let config = NodeConfig::load(&file).map_err(Failure::config)?;
+    let config = NodeConfig::load(&file).map_err(|error| Failure::load(&file, error))?;
     let stop = signals::stop()?;
     let mut first = true;
     let exit = iop_node::run(

@@ -1,6 +1,8 @@
 //! The ways in which a person or a system asks the process to stop.
 
 use crate::failure::Failure;
+use std::sync::Arc;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// A token that is cancelled at the first such signal. The second one ends the process at once.
@@ -17,6 +19,24 @@ pub(crate) fn stop() -> Result<CancellationToken, Failure> {
         std::process::exit(130);
     });
     Ok(token)
+}
+
+/// Notified at every request of the system to read the configuration again (SIGHUP). Never on Windows.
+pub(crate) fn refresh() -> Result<Arc<Notify>, Failure> {
+    let asked = Arc::new(Notify::new());
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut hangup = signal(SignalKind::hangup())
+            .map_err(|error| Failure::other(format!("cannot listen to signals: {error}")))?;
+        let asked = asked.clone();
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                asked.notify_one();
+            }
+        });
+    }
+    Ok(asked)
 }
 
 #[cfg(unix)]

@@ -1,15 +1,26 @@
-//! The control plane's listener: JSON under `/admin/v1`. It reads the same state that admits.
+//! The control plane's listener: JSON under `/admin/v1`. It reads the same state that admits, and changes it only through
+//! a refresh of the configuration.
 
+mod event_stream;
 mod snapshot;
 
 use crate::desk::Desk;
+use crate::events::Events;
 use crate::live::Live;
+use crate::refresh::Refresher;
 use crate::registry::Registry;
 use bytes::Bytes;
+use event_stream::EventStream;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use iop_config::LoadError;
 use serde::Serialize;
+use std::convert::Infallible;
+use tokio_util::sync::CancellationToken;
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Everything that operators' requests need. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -17,32 +28,70 @@ pub(crate) struct Admin {
     pub(crate) desk: Desk,
     pub(crate) registry: Registry,
     pub(crate) live: Live,
+    pub(crate) refresher: Refresher,
+    pub(crate) events: Events,
+    /// Ends the streams of events.
+    pub(crate) stop: CancellationToken,
 }
 
+/// An error as operators get it: one message, or everything that is wrong with the configuration file.
 #[derive(Serialize)]
-struct Problem<'a> {
-    error: &'a str,
+struct Problem {
+    error: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    issues: Vec<String>,
 }
 
 impl Admin {
     /// Answers one request.
-    pub(crate) async fn handle(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        match (request.method(), request.uri().path()) {
-            (&Method::GET | &Method::HEAD, "/admin/v1/snapshot") => {
-                json(StatusCode::OK, &snapshot::take(&self.desk, &self.registry, &self.live))
-            }
-            (_, "/admin/v1/snapshot") => json(StatusCode::METHOD_NOT_ALLOWED, &Problem { error: "use GET" }),
-            _ => json(
+    pub(crate) async fn handle(self, request: Request<Incoming>) -> Response<Body> {
+        let (method, path) = (request.method(), request.uri().path());
+        let is_get = matches!(*method, Method::GET | Method::HEAD);
+        match path {
+            "/admin/v1/snapshot" if is_get => json(StatusCode::OK, &snapshot::take(&self)),
+            "/admin/v1/events" if is_get => EventStream::response(&self),
+            "/admin/v1/refresh" if method == Method::POST => self.refresh(request.uri().query()).await,
+            "/admin/v1/snapshot" | "/admin/v1/events" => not_allowed("GET"),
+            "/admin/v1/refresh" => not_allowed("POST"),
+            _ => problem(
                 StatusCode::NOT_FOUND,
-                &Problem { error: "there is nothing here; try GET /admin/v1/snapshot" },
+                "there is nothing here; try GET /admin/v1/snapshot, GET /admin/v1/events, POST /admin/v1/refresh",
             ),
+        }
+    }
+
+    async fn refresh(&self, query: Option<&str>) -> Response<Body> {
+        let dry_run = match query.unwrap_or_default() {
+            "" => false,
+            "dry_run" | "dry_run=true" | "dry_run=1" => true,
+            _ => return problem(StatusCode::BAD_REQUEST, "the only option is ?dry_run"),
+        };
+        match self.refresher.refresh(dry_run).await {
+            Ok(report) => json(StatusCode::OK, &report),
+            Err(error) => {
+                let issues = match &error {
+                    LoadError::Invalid(issues) => issues.iter().map(|issue| issue.to_string()).collect(),
+                    LoadError::Read { .. } => Vec::new(),
+                };
+                json(StatusCode::UNPROCESSABLE_ENTITY, &Problem { error: error.to_string(), issues })
+            }
         }
     }
 }
 
-fn json(status: StatusCode, body: &impl Serialize) -> Response<Full<Bytes>> {
+fn not_allowed(allow: &'static str) -> Response<Body> {
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allow}"));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+fn problem(status: StatusCode, error: &str) -> Response<Body> {
+    json(status, &Problem { error: error.to_owned(), issues: Vec::new() })
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Response<Body> {
     let bytes = serde_json::to_vec(body).expect("a struct of texts and numbers is always JSON");
-    let mut response = Response::new(Full::from(bytes));
+    let mut response = Response::new(Full::from(bytes).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

@@ -11,11 +11,17 @@ use iop_transport::{Connection, endpoint};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tracing::warn;
 
 /// Pings that may be unanswered at once; the oldest is given up for a further one.
 const PINGS: usize = 16;
+
+/// How others reach the owner of a control stream.
+pub(crate) struct Orders {
+    pub(crate) inbox: mpsc::Receiver<Order>,
+    pub(crate) settings_changed: Arc<Notify>,
+}
 
 /// One registered connection's control stream.
 pub(crate) struct Control {
@@ -24,7 +30,7 @@ pub(crate) struct Control {
     connection: Connection,
     send: ControlSend<EdgeMessage>,
     recv: ControlRecv<NodeMessage>,
-    inbox: mpsc::Receiver<Order>,
+    orders: Orders,
     /// Number of the settings sent last.
     revision: u64,
     /// Capacity by provider in the settings sent last.
@@ -40,10 +46,10 @@ impl Control {
         connection: Connection,
         send: ControlSend<EdgeMessage>,
         recv: ControlRecv<NodeMessage>,
-        inbox: mpsc::Receiver<Order>,
+        orders: Orders,
     ) -> Self {
         let (revision, sent, nonce, pings) = (0, BTreeMap::new(), 0, BTreeMap::new());
-        Self { generation, node, connection, send, recv, inbox, revision, sent, nonce, pings }
+        Self { generation, node, connection, send, recv, orders, revision, sent, nonce, pings }
     }
 
     /// Welcomes the node and serves the stream until the connection ends. The reason of the end is for people.
@@ -84,7 +90,10 @@ impl Control {
                     Err(error) => return error.to_string(),
                 },
                 // The registry holds the other end for as long as this connection is registered.
-                Some(order) = self.inbox.recv() => outgoing = Some(self.obey(order)),
+                Some(order) = self.orders.inbox.recv() => outgoing = Some(self.obey(order)),
+                () = self.orders.settings_changed.notified() => {
+                    outgoing = Some(EdgeMessage::Apply(self.next_apply(sessions)));
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::admission::{
     Command, Config, Effect, Generation, Grant, LeaseId, Machine, ProviderKey, Refusal, Request, Snapshot,
     Ticket,
 };
+use crate::events::{Event, Events};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 
 /// The one place where requests are admitted. Cheap to clone; every clone is the same desk.
 #[derive(Debug, Clone)]
-pub struct Desk {
+pub(crate) struct Desk {
     shared: Arc<Shared>,
 }
 
@@ -24,6 +25,7 @@ pub struct Desk {
 struct Shared {
     state: Mutex<State>,
     epoch: Instant,
+    events: Events,
     /// Wakes the timer when the next deadline has become earlier.
     earlier_deadline: Notify,
 }
@@ -38,12 +40,12 @@ struct State {
 }
 
 /// A lease, or why there is none.
-pub type Outcome = Result<Lease, Refusal>;
+pub(crate) type Outcome = Result<Lease, Refusal>;
 
 /// The first word on a request: its outcome, or that it waits.
 #[derive(Debug)]
 #[must_use = "dropping it gives the request up"]
-pub enum Admission {
+pub(crate) enum Admission {
     /// Decided.
     Decided(Outcome),
     /// Resolves when decided.
@@ -52,7 +54,7 @@ pub enum Admission {
 
 /// A request in the queue. Resolves to its outcome; dropping it leaves the queue.
 #[derive(Debug)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     desk: Desk,
     ticket: Ticket,
     outcome: oneshot::Receiver<Outcome>,
@@ -60,57 +62,56 @@ pub struct Waiting {
 
 /// A lease as a handle: it is returned when this is dropped, and only once.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     desk: Desk,
     grant: Arc<Grant>,
 }
 
-impl Default for Desk {
-    fn default() -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                state: Mutex::default(),
-                epoch: Instant::now(),
-                earlier_deadline: Notify::new(),
-            }),
-        }
-    }
-}
-
 impl Desk {
+    pub(crate) fn new(events: Events) -> Self {
+        let state = Mutex::default();
+        let shared = Shared { state, epoch: Instant::now(), events, earlier_deadline: Notify::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
     /// Admits a request, queues it, or refuses it.
-    pub fn submit(&self, request: Request) -> Admission {
+    pub(crate) fn submit(&self, request: Request) -> Admission {
         self.decide(Command::Submit(request))
     }
 
     /// The provider refused the request before it began: its lease is returned if that has not happened, and the request
     /// goes back to its place in the queue for another provider.
-    pub fn retry(&self, grant: &Grant) -> Admission {
+    pub(crate) fn retry(&self, grant: &Grant) -> Admission {
         self.decide(Command::Retry(grant.clone()))
     }
 
     /// Puts new settings in force; the first ones too.
-    pub fn configure(&self, config: Config) {
+    pub(crate) fn configure(&self, config: Config) {
         self.act(Command::Configure(Box::new(config)));
     }
 
     /// A registration was accepted.
-    pub fn node_online(&self, node: &str, generation: Generation) {
+    pub(crate) fn node_online(&self, node: &str, generation: Generation) {
         self.act(Command::NodeOnline { node: node.into(), generation });
     }
 
     /// A connection is lost; without effect unless it owns the node's generation.
-    pub fn node_offline(&self, node: &str, generation: Generation) {
+    pub(crate) fn node_offline(&self, node: &str, generation: Generation) {
         self.act(Command::NodeOffline { node: node.into(), generation });
     }
 
     /// The node has confirmed its providers' settings.
-    pub fn applied(&self, node: &str, generation: Generation, providers: Vec<(Arc<str>, Option<u32>)>) {
+    pub(crate) fn applied(
+        &self,
+        node: &str,
+        generation: Generation,
+        providers: Vec<(Arc<str>, Option<u32>)>,
+    ) {
         self.act(Command::Applied { node: node.into(), generation, providers });
     }
 
     /// The state now, and how long the oldest waiting request has waited.
-    pub fn snapshot(&self) -> (Snapshot, Option<Duration>) {
+    pub(crate) fn snapshot(&self) -> (Snapshot, Option<Duration>) {
         let state = self.lock();
         let snapshot = state.machine.snapshot();
         let oldest_wait = snapshot.queue.oldest_arrived.map(|arrived| self.now().saturating_sub(arrived));
@@ -118,7 +119,7 @@ impl Desk {
     }
 
     /// Ends waiting requests at their deadline. Runs until dropped; one per desk.
-    pub async fn run_timer(&self) {
+    pub(crate) async fn run_timer(&self) {
         loop {
             let deadline = {
                 let mut state = self.lock();
@@ -158,8 +159,14 @@ impl Desk {
         // The clock is read under the lock, so time never goes back for the machine.
         let now = self.now();
         let State { machine, effects, waiting, timer } = &mut *state;
+        let released = if let Command::Release(lease) = &command { Some(*lease) } else { None };
         machine.apply(now, command, effects);
+        // Told under the lock, so that the order of events is the order of decisions; telling never waits.
+        if let Some(lease) = released {
+            self.shared.events.tell(|| Event::LeaseReleased { lease: lease.0 });
+        }
         for effect in effects.drain(..) {
+            self.shared.events.tell(|| told(&effect));
             let is_own = deciding && own.is_none();
             let (ticket, outcome) = match effect {
                 Effect::Granted(grant) => {
@@ -207,6 +214,24 @@ impl Desk {
     }
 }
 
+/// The event of an effect.
+fn told(effect: &Effect) -> Event {
+    match effect {
+        Effect::Queued { ticket } => Event::RequestQueued { ticket: ticket.0 },
+        Effect::Refused { ticket, refusal } => {
+            Event::RequestRefused { ticket: ticket.0, reason: refusal.name() }
+        }
+        Effect::Granted(grant) => Event::LeaseAcquired {
+            lease: grant.lease.0,
+            ticket: grant.pending.ticket.0,
+            model: grant.pending.request.model.clone(),
+            node: grant.provider.node.clone(),
+            provider: grant.provider.provider.clone(),
+            long: grant.long,
+        },
+    }
+}
+
 /// Outcomes of waiting requests, sent outside the lock.
 #[derive(Default)]
 struct Decided(Vec<(oneshot::Sender<Outcome>, Outcome)>);
@@ -222,7 +247,7 @@ impl Decided {
 
 impl Admission {
     /// The outcome, waited for where it is not decided.
-    pub async fn outcome(self) -> Outcome {
+    pub(crate) async fn outcome(self) -> Outcome {
         match self {
             Self::Decided(outcome) => outcome,
             Self::Waiting(waiting) => waiting.await,
@@ -246,23 +271,8 @@ impl Drop for Waiting {
 }
 
 impl Lease {
-    /// Where the request runs.
-    pub fn provider(&self) -> &ProviderKey {
-        &self.grant.provider
-    }
-
-    /// The generation that it runs under.
-    pub fn generation(&self) -> Generation {
-        self.grant.generation
-    }
-
-    /// The lease's number.
-    pub fn id(&self) -> LeaseId {
-        self.grant.lease
-    }
-
     /// What was granted. It outlives the lease, so that the request can be tried again after the lease is gone.
-    pub fn grant(&self) -> &Arc<Grant> {
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }
 }

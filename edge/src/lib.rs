@@ -3,22 +3,25 @@
 mod admin;
 pub mod admission;
 mod control;
-pub mod desk;
+mod desk;
 mod dispatch;
+mod events;
 mod gateway;
 mod listeners;
 mod live;
+mod refresh;
 mod registry;
 pub mod render;
 pub mod scan;
 mod server;
 mod session;
-pub mod settings;
+mod settings;
 
 pub use listeners::{Addresses, ListenError, Listeners};
 
 use admin::Admin;
 use desk::Desk;
+use events::Events;
 use gateway::Gateway;
 use iop_certs::Identity;
 use iop_config::EdgeConfig;
@@ -26,9 +29,13 @@ use iop_transport::codes::CloseCode;
 use iop_transport::endpoint::{self, EndpointError, QuicSettings, ResetSecret};
 use iop_transport::tls::Credentials;
 use live::Live;
+use refresh::Refresher;
 use registry::Registry;
 use session::Sessions;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -39,6 +46,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Edge {
     /// The configuration.
     pub config: EdgeConfig,
+    /// The file that it came from and is refreshed from.
+    pub source: PathBuf,
+    /// Notified when somebody asks for a refresh by signal.
+    pub refresh: Arc<Notify>,
     /// Certificate, key and trusted roots.
     pub identity: Identity,
     /// Survives restarts, so that nodes notice one at once.
@@ -56,7 +67,7 @@ impl Edge {
         shutdown: CancellationToken,
         ready: impl FnOnce(Addresses),
     ) -> Result<(), EndpointError> {
-        let Self { config, identity, reset_secret, listeners } = self;
+        let Self { config, source, refresh, identity, reset_secret, listeners } = self;
         let settings = QuicSettings {
             idle_timeout: config.quic.idle_timeout,
             keep_alive: None,
@@ -67,23 +78,34 @@ impl Edge {
         let endpoint =
             endpoint::edge(listeners.quic, listeners.runtime, credentials, &reset_secret, settings)?;
 
-        let (desk, registry) = (Desk::default(), Registry::default());
+        let (events, registry) = (Events::default(), Registry::default());
+        let desk = Desk::new(events.clone());
         desk.configure(settings::admission(&config));
-        let live = Live::new(config);
+        let live = Live::new(config.clone());
+        let refresher =
+            Refresher::new(source, config, live.clone(), desk.clone(), registry.clone(), events.clone());
         let sessions = Sessions {
             desk: desk.clone(),
             registry: registry.clone(),
             live: live.clone(),
+            events: events.clone(),
             deployment: identity.deployment.into(),
         };
         let gateway = Gateway::new(live.clone(), desk.clone(), registry.clone());
-        let admin = Admin { desk: desk.clone(), registry, live };
+        let stop = CancellationToken::new();
+        let admin = Admin {
+            desk: desk.clone(),
+            registry,
+            live,
+            refresher: refresher.clone(),
+            events,
+            stop: stop.clone(),
+        };
 
         let tracker = TaskTracker::new();
-        let admin_stop = CancellationToken::new();
-        tracker.spawn(server::serve(listeners.admin, admin_stop.clone(), move |request| {
-            admin.clone().handle(request)
-        }));
+        let operators =
+            server::serve(listeners.admin, stop.clone(), move |request| admin.clone().handle(request));
+        tracker.spawn(operators);
         let accept = async {
             while let Some(incoming) = endpoint.accept().await {
                 tracker.spawn(sessions.clone().serve(incoming));
@@ -94,12 +116,13 @@ impl Edge {
         tokio::select! {
             () = desk.run_timer() => {}
             () = accept => {}
+            () = refresher.watch(&refresh) => {}
             // Ends after the shutdown, when running requests have had their time.
             () = http => {}
         }
         tracing::info!("shutting down");
         endpoint.close(CloseCode::EdgeShutdown.wire(), b"the edge is shutting down");
-        admin_stop.cancel();
+        stop.cancel();
         tracker.close();
         let closed = async {
             endpoint.wait_idle().await;

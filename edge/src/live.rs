@@ -32,6 +32,12 @@ impl Live {
         self.settings.read().expect("no code panics while it holds the settings").clone()
     }
 
+    /// Puts another configuration in force.
+    pub(crate) fn set(&self, config: EdgeConfig) {
+        let settings = Arc::new(Settings::new(config));
+        *self.settings.write().expect("no code panics while it holds the settings") = settings;
+    }
+
     /// The node's own part of it.
     pub(crate) fn node(&self, id: &str) -> Option<Node> {
         self.get().config.nodes.iter().find(|node| node.id.as_str() == id).cloned()

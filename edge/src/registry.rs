@@ -6,7 +6,7 @@ use iop_transport::Connection;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// One registered connection.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub(crate) struct Registered {
     pub(crate) software: String,
     /// When it was accepted.
     pub(crate) since: SystemTime,
+    /// Told when the node's settings have changed.
+    pub(crate) settings_changed: Arc<Notify>,
     /// Orders to the task that owns the control stream.
     pub(crate) orders: mpsc::Sender<Order>,
 }

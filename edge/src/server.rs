@@ -36,6 +36,11 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let graceful = GracefulShutdown::new();
+    let running = TaskTracker::new();
+    let service = move |request, running: TaskTrackerToken| {
+        let answer = service(request);
+        async move { answer.await.map(|body| Running { body, _running: running }) }
+    };
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -47,8 +52,18 @@ where
         }
     }
     drop(listener);
-    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
-        warn!(timeout_ms = DRAIN_TIMEOUT.as_millis(), "requests were still running at shutdown and are cut");
+    running.close();
+    let mut closed = pin!(graceful.shutdown());
+    tokio::select! {
+        () = &mut closed => return,
+        () = running.wait() => {}
+        () = tokio::time::sleep(DRAIN_TIMEOUT) => {
+            let requests = running.len();
+            warn!(requests, timeout_ms = DRAIN_TIMEOUT.as_millis(), "requests still running at shutdown are cut");
+        }
+    }
+    if tokio::time::timeout(CLOSE_TIMEOUT, closed).await.is_err() {
+        debug!("some connections did not close in time");
     }
 }
 

@@ -1,8 +1,9 @@
 //! One node's connection: handshake, identity, registration, end. Its control stream is served in `control`; runs have
 //! their own streams and are not seen here.
 
-use crate::control::Control;
+use crate::control::{Control, Orders};
 use crate::desk::Desk;
+use crate::events::{Event, Events};
 use crate::live::Live;
 use crate::registry::{Order, Registered, Registry};
 use iop_certs::PeerNode;
@@ -12,7 +13,7 @@ use iop_transport::wire::Hello;
 use iop_transport::{Connection, Incoming, peer};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tracing::{Instrument, info, warn};
 
 /// How long TLS may take.
@@ -30,6 +31,7 @@ pub(crate) struct Sessions {
     pub desk: Desk,
     pub registry: Registry,
     pub live: Live,
+    pub events: Events,
     /// The trust domain of node identities.
     pub deployment: Arc<str>,
 }
@@ -90,6 +92,7 @@ impl Sessions {
         if self.registry.unregister(&node, generation) {
             self.desk.node_offline(&node, generation);
             info!(%reason, generation = generation.0, "node disconnected");
+            self.events.tell(|| Event::NodeDisconnected { node, generation: generation.0, reason });
         }
     }
 
@@ -103,6 +106,7 @@ impl Sessions {
             return Err(Rejected::new(CloseCode::UnknownNode, reason));
         }
         let (orders, inbox) = mpsc::channel(ORDERS);
+        let settings_changed = Arc::new(Notify::new());
         let generation = loop {
             let owner = self.registry.get(node);
             if let Some(owner) = &owner {
@@ -119,6 +123,7 @@ impl Sessions {
                         dial: hello.dial,
                         software: hello.software.clone(),
                         since: SystemTime::now(),
+                        settings_changed: settings_changed.clone(),
                         orders: orders.clone(),
                     }
                 });
@@ -133,7 +138,13 @@ impl Sessions {
         };
         let address = connection.remote_address();
         info!(%address, generation = generation.0, software = %hello.software, "node connected");
-        Ok(Control::new(node.clone(), generation, connection.clone(), send, recv, inbox))
+        self.events.tell(|| Event::NodeConnected {
+            node: node.clone(),
+            generation: generation.0,
+            address: address.to_string(),
+        });
+        let orders = Orders { inbox, settings_changed };
+        Ok(Control::new(node.clone(), generation, connection.clone(), send, recv, orders))
     }
 }
 

@@ -9,25 +9,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The APIs that make a difference in who can serve a request.
-pub mod api {
+pub(crate) mod api {
     use super::Api;
 
     /// `/v1/chat/completions`.
-    pub const CHAT: Api = Api(1);
+    pub(crate) const CHAT: Api = Api(1);
     /// `/v1/completions`.
-    pub const COMPLETIONS: Api = Api(2);
+    pub(crate) const COMPLETIONS: Api = Api(2);
     /// `/v1/embeddings`.
-    pub const EMBEDDINGS: Api = Api(4);
+    pub(crate) const EMBEDDINGS: Api = Api(4);
     /// Every other path: only through a tunnel.
-    pub const OTHER: Api = Api(8);
+    pub(crate) const OTHER: Api = Api(8);
     /// What a tunnel carries.
-    pub const TUNNEL: Api = Api(1 | 2 | 4 | 8);
+    pub(crate) const TUNNEL: Api = Api(1 | 2 | 4 | 8);
     /// What normalized runs can do.
-    pub const NORMALIZED: Api = Api(1 | 2 | 4);
+    pub(crate) const NORMALIZED: Api = Api(1 | 2 | 4);
 }
 
 /// Admission's settings.
-pub fn admission(config: &EdgeConfig) -> admission::Config {
+pub(crate) fn admission(config: &EdgeConfig) -> admission::Config {
     let nodes = config.nodes.iter();
     admission::Config {
         policy: Policy {
@@ -57,21 +57,21 @@ pub fn admission(config: &EdgeConfig) -> admission::Config {
 }
 
 /// What one node is told of its providers.
-pub fn node_settings(node: &Node) -> Vec<wire::ProviderSettings> {
+pub(crate) fn node_settings(node: &Node) -> Vec<wire::ProviderSettings> {
     node.providers.iter().map(provider_settings).collect()
 }
 
 /// How a request for a model is put to one of its candidates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// The name that the provider knows the model by.
-    pub model: Arc<str>,
+    pub(crate) model: Arc<str>,
     /// Whether the provider's own HTTP API is carried; else the run is normalized.
-    pub tunnel: bool,
+    pub(crate) tunnel: bool,
 }
 
 /// The targets of every model, by the model's key and the candidate.
-pub fn targets(config: &EdgeConfig) -> BTreeMap<(Arc<str>, ProviderKey), Target> {
+pub(crate) fn targets(config: &EdgeConfig) -> BTreeMap<(Arc<str>, ProviderKey), Target> {
     let adapters: BTreeMap<ProviderKey, &Adapter> = config
         .nodes
         .iter()

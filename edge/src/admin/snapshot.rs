@@ -1,10 +1,10 @@
 //! The snapshot of operations: configuration, connections and admission in one JSON value. Field names are part of
 //! `CONTRACT-admin.md`.
 
+use super::Admin;
 use crate::admission::{ProviderKey, ProviderSnapshot};
-use crate::desk::Desk;
-use crate::live::Live;
-use crate::registry::{Registered, Registry};
+use crate::refresh::ConfigState;
+use crate::registry::Registered;
 use iop_config::{EdgeConfig, Model, Node, Provider};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,12 +12,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// The whole snapshot.
 #[derive(Debug, Serialize)]
-pub(crate) struct Snapshot {
+pub(super) struct Snapshot {
     revision: u64,
     queue: Queue,
     leases: Leases,
     nodes: Vec<NodeView>,
     models: Vec<ModelView>,
+    config: ConfigState,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,10 +86,10 @@ struct CandidateView {
 type Providers = BTreeMap<ProviderKey, ProviderSnapshot>;
 
 /// Takes the snapshot. Admission's part is of one moment; connections are read right after it.
-pub(crate) fn take(desk: &Desk, registry: &Registry, live: &Live) -> Snapshot {
-    let settings = live.get();
-    let (admission, oldest_wait) = desk.snapshot();
-    let registered = registry.all();
+pub(super) fn take(admin: &Admin) -> Snapshot {
+    let settings = admin.live.get();
+    let (admission, oldest_wait) = admin.desk.snapshot();
+    let registered = admin.registry.all();
     let providers: Providers =
         admission.providers.into_iter().map(|provider| (provider.key.clone(), provider)).collect();
     let EdgeConfig { nodes, models, .. } = &settings.config;
@@ -111,6 +112,7 @@ pub(crate) fn take(desk: &Desk, registry: &Registry, live: &Live) -> Snapshot {
             .map(|node| node_view(node, registered.get(node.id.as_str()), &providers))
             .collect(),
         models: models.iter().map(|model| model_view(model, &providers)).collect(),
+        config: admin.refresher.state(),
     }
 }
 
