@@ -2,7 +2,7 @@
 
 pub(crate) mod echo;
 
-use crate::upstream::{self, Connector, Target, Upstream, UpstreamSettings};
+use crate::upstream::{self, Connector, Target, Trust, TrustError, Upstream, UpstreamSettings};
 use echo::Echo;
 use http::HeaderValue;
 use http::header::{self, HeaderName};
@@ -37,8 +37,8 @@ pub(crate) enum Unusable {
     Endpoint,
     #[error("endpoint {endpoint} is not among this node's allow_endpoints ({allowed})")]
     NotAllowed { endpoint: String, allowed: String },
-    #[error("endpoint {endpoint}: https endpoints are not part of this version")]
-    Https { endpoint: String },
+    #[error(transparent)]
+    Https(#[from] TrustError),
     #[error("the ollama adapter is not part of this version")]
     Ollama,
     #[error("environment variable {0} (api_key_env) is not set on this node")]
@@ -50,12 +50,20 @@ pub(crate) enum Unusable {
 }
 
 impl Adapter {
-    pub(crate) fn new(settings: AdapterSettings, connector: &Arc<dyn Connector>, capacity: u32) -> Self {
+    /// An adapter that reaches its server by `connector`, over TLS where its endpoint says so.
+    pub(crate) fn new(
+        settings: AdapterSettings,
+        connector: &Arc<dyn Connector>,
+        trust: &Trust,
+        capacity: u32,
+    ) -> Result<Self, Unusable> {
         match settings {
             AdapterSettings::OpenAi(settings) => {
-                Self::OpenAi(Upstream::new(settings, Arc::clone(connector), capacity))
+                let connector =
+                    if settings.target.https() { trust.over(connector)? } else { Arc::clone(connector) };
+                Ok(Self::OpenAi(Upstream::new(settings, connector, capacity)))
             }
-            AdapterSettings::Echo(echo) => Self::Echo(echo),
+            AdapterSettings::Echo(echo) => Ok(Self::Echo(echo)),
         }
     }
 
@@ -115,9 +123,6 @@ fn check_endpoint(text: &str, allowed: &[EndpointPattern]) -> Result<Target, Unu
     if !allowed.iter().any(|pattern| pattern.matches(&endpoint)) {
         let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
         return Err(Unusable::NotAllowed { endpoint: endpoint.to_string(), allowed: allowed.join(", ") });
-    }
-    if endpoint.https() {
-        return Err(Unusable::Https { endpoint: endpoint.to_string() });
     }
     Ok(Target::new(endpoint))
 }

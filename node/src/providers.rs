@@ -1,14 +1,15 @@
 //! The node's providers: what the edge last applied, as far as this node allows it. The table outlives connections, and
 //! a gate outlives its provider's settings: runs that are still closing keep counting. Nothing is decided about runs.
 
-use crate::adapter::{Adapter, AdapterSettings, EnvLookup};
+use crate::adapter::{Adapter, AdapterSettings, EnvLookup, Unusable};
 use crate::execution;
 use crate::permit::{RetiredGate, SharedGate};
-use crate::upstream::Connector;
+use crate::upstream::{Connector, Trust};
 use iop_config::EndpointPattern;
 use iop_transport::session::printable;
 use iop_transport::tunnel::NodeRun;
 use iop_transport::wire::{Applied, Apply, ProviderSettings, RefusalReason, RefusedProvider};
+use rustls::pki_types::CertificateDer;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use tracing::Instrument;
 /// The table of providers.
 pub struct Providers {
     connector: Arc<dyn Connector>,
+    trust: Trust,
     allow_endpoints: Vec<EndpointPattern>,
     env: EnvLookup,
     table: Mutex<Table>,
@@ -50,7 +52,13 @@ impl Providers {
         allow_endpoints: Vec<EndpointPattern>,
         env: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { connector, allow_endpoints, env: Box::new(env), table: Mutex::default() }
+        let (trust, env) = (Trust::system(), Box::new(env));
+        Self { connector, trust, allow_endpoints, env, table: Mutex::default() }
+    }
+
+    /// The same, with `roots` to check https servers by, in place of the system's.
+    pub fn with_roots(self, roots: Vec<CertificateDer<'static>>) -> Self {
+        Self { trust: Trust::only(roots), ..self }
     }
 
     /// Puts the edge's list in force in place of the last one. Runs in flight end by themselves; an unchanged provider
@@ -66,9 +74,8 @@ impl Providers {
                 refused.push(RefusedProvider { id: id.clone(), reason: "the id is used twice".into() });
                 continue;
             }
-            match AdapterSettings::check(settings, &self.allow_endpoints, &self.env) {
-                Ok(adapter) => {
-                    let provider = self.provider(settings, adapter, &mut table.retired, old.remove(id));
+            match self.provider(settings, &mut table.retired, &mut old) {
+                Ok(provider) => {
                     table.providers.insert(id.clone(), provider);
                 }
                 Err(reason) => {
@@ -126,26 +133,26 @@ impl Providers {
     fn provider(
         &self,
         settings: &ProviderSettings,
-        adapter: AdapterSettings,
         retired: &mut BTreeMap<String, RetiredGate>,
-        old: Option<Arc<Provider>>,
-    ) -> Arc<Provider> {
+        old: &mut BTreeMap<String, Arc<Provider>>,
+    ) -> Result<Arc<Provider>, Unusable> {
         let ProviderSettings { id, capacity, .. } = settings;
-        if let Some(old) = &old
-            && old.adapter.is_made_from(&adapter)
+        let adapter = AdapterSettings::check(settings, &self.allow_endpoints, &self.env)?;
+        if let Some(same) = old.get(id)
+            && same.adapter.is_made_from(&adapter)
         {
-            old.gate.set_capacity(*capacity);
-            old.adapter.set_capacity(*capacity);
-            return Arc::clone(old);
+            same.gate.set_capacity(*capacity);
+            same.adapter.set_capacity(*capacity);
+            return Ok(old.remove(id).expect("it was there just now"));
         }
-        let gate = match (old, retired.remove(id).and_then(|gate| gate.revive())) {
+        let adapter = Adapter::new(adapter, &self.connector, &self.trust, *capacity)?;
+        let gate = match (old.remove(id), retired.remove(id).and_then(|gate| gate.revive())) {
             (Some(old), _) => old.gate.clone(),
             (None, Some(gate)) => gate,
             (None, None) => SharedGate::new(*capacity),
         };
         gate.set_capacity(*capacity);
-        let adapter = Adapter::new(adapter, &self.connector, *capacity);
-        Arc::new(Provider { id: id.clone(), gate, adapter })
+        Ok(Arc::new(Provider { id: id.clone(), gate, adapter }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {

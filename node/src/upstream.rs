@@ -12,6 +12,7 @@ mod silence;
 mod target;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub(crate) use answer::Answer;
 pub(crate) use body::{Payload, Upload};
@@ -21,6 +22,7 @@ pub(crate) use headers::{
     request as request_headers, response as response_headers, setting as header_setting,
 };
 pub(crate) use target::Target;
+pub(crate) use tls::{Trust, TrustError};
 
 use connection::Connection;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};

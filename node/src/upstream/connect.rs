@@ -32,6 +32,9 @@ pub enum ConnectError {
     /// No address took the connection; the error is the last one's.
     #[error("{0}")]
     Connect(io::Error),
+    /// The server is there, but its certificate or its TLS is not acceptable.
+    #[error("TLS failed: {0}")]
+    Tls(io::Error),
 }
 
 /// Plain TCP of the system, addresses of the system's resolver, each in turn.

@@ -46,7 +46,7 @@ fn unreachable(source: &ConnectError) -> String {
             }
             _ => format!("cannot be connected to: {error}"),
         },
-        ConnectError::Resolve(_) => format!("cannot be connected to: {source}"),
+        ConnectError::Resolve(_) | ConnectError::Tls(_) => format!("cannot be connected to: {source}"),
     }
 }
 

@@ -23,6 +23,10 @@ impl Target {
         Self { endpoint, host_header }
     }
 
+    pub(crate) fn https(&self) -> bool {
+        self.endpoint.https()
+    }
+
     pub(crate) fn host(&self) -> &str {
         self.endpoint.host()
     }

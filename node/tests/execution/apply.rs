@@ -13,11 +13,16 @@ async fn a_provider_that_this_node_cannot_or_may_not_run_is_refused_with_the_rea
     let key = |name: &str| ProviderSettings { api_key_env: Some(name.into()), ..local() };
     let header =
         |name: &str, value: &str| ProviderSettings { headers: vec![(name.into(), value.into())], ..local() };
-    let allowed = "is not among this node's allow_endpoints (http://127.0.0.1:*, http://localhost:*)";
+    let allowed = "is not among this node's allow_endpoints (http://127.0.0.1:*, http://localhost:*, https://localhost:*)";
     let cases = [
         (at("http://10.0.0.5:8081"), format!("endpoint http://10.0.0.5:8081 {allowed}")),
         (at("http://127.0.0.1.example.com:1"), format!("endpoint http://127.0.0.1.example.com:1 {allowed}")),
         (at("https://127.0.0.1:1"), format!("endpoint https://127.0.0.1:1 {allowed}")),
+        (
+            at("https://localhost:1"),
+            "this node cannot check certificates, which https endpoints need: there are no trusted root"
+                .into(),
+        ),
         (at("ftp://127.0.0.1"), "endpoint is not usable as an endpoint".into()),
         (at("http://user:secret@127.0.0.1:1"), "endpoint is not usable as an endpoint".into()),
         (ProviderSettings { adapter, ..local() }, "the ollama adapter is not part of this version".into()),

@@ -9,6 +9,7 @@ use iop_transport::wire::{
     Adapter, Applied, Apply, Header, NormalizedRequest, Operation, ProviderSettings, Refusal, RunEvent,
     RunHead, RunReply, RunRequest, TunnelRequest,
 };
+use rustls::pki_types::CertificateDer;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -152,18 +153,26 @@ impl Lab {
         connector: Arc<dyn Connector>,
         providers: impl IntoIterator<Item = ProviderSettings>,
     ) -> Self {
-        let journal = Journal::default();
-        let connector = Arc::new(Recorded { inner: connector, journal: journal.clone() });
-        let allowed = ["http://127.0.0.1:*", "http://localhost:*"];
-        let allowed = allowed.map(|pattern| pattern.parse().expect("a pattern")).to_vec();
-        let env = |name: &str| (name == "ENGINE_KEY").then(|| "the-engines-key".to_owned());
-        let table = Arc::new(Providers::new(connector, allowed, env));
-        let link = Link::new().await;
-        tokio::spawn(serve(link.at_node.clone(), Arc::clone(&table)));
-        let lab = Self { link, providers: table, journal, leases: Mutex::new(0) };
+        let lab = Self::start_trusting(Vec::new(), connector).await;
         let applied = lab.apply(providers);
         assert_eq!(applied.refused, [], "every provider is in force");
         lab
+    }
+
+    /// A lab without providers, whose node trusts https servers by these roots.
+    pub(super) async fn start_trusting(
+        roots: Vec<CertificateDer<'static>>,
+        connector: Arc<dyn Connector>,
+    ) -> Self {
+        let journal = Journal::default();
+        let connector = Arc::new(Recorded { inner: connector, journal: journal.clone() });
+        let allowed = ["http://127.0.0.1:*", "http://localhost:*", "https://localhost:*"];
+        let allowed = allowed.map(|pattern| pattern.parse().expect("a pattern")).to_vec();
+        let env = |name: &str| (name == "ENGINE_KEY").then(|| "the-engines-key".to_owned());
+        let table = Arc::new(Providers::new(connector, allowed, env).with_roots(roots));
+        let link = Link::new().await;
+        tokio::spawn(serve(link.at_node.clone(), Arc::clone(&table)));
+        Self { link, providers: table, journal, leases: Mutex::new(0) }
     }
 
     pub(super) fn apply(&self, providers: impl IntoIterator<Item = ProviderSettings>) -> Applied {

@@ -20,13 +20,14 @@ pub(super) struct Link {
     _endpoints: [Endpoint; 2],
 }
 
-struct Authority {
-    root: CertificateDer<'static>,
+/// A certificate authority of its own.
+pub(super) struct Authority {
+    pub(super) root: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let key = KeyPair::generate().expect("a P-256 key");
         let mut params = CertificateParams::new(Vec::new()).expect("no name that could be wrong");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -34,7 +35,7 @@ impl Authority {
         Self { root, issuer: Issuer::new(params, key) }
     }
 
-    fn issue(&self, name: SanType, usage: ExtendedKeyUsagePurpose) -> Credentials {
+    pub(super) fn issue(&self, name: SanType, usage: ExtendedKeyUsagePurpose) -> Credentials {
         let key = KeyPair::generate().expect("a P-256 key");
         let mut params = CertificateParams::new(Vec::new()).expect("no name that could be wrong");
         params.subject_alt_names = vec![name];

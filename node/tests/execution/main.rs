@@ -10,4 +10,5 @@ mod echo;
 mod failure;
 mod gate;
 mod order;
+mod tls;
 mod tunnel;
