@@ -366,3 +366,17 @@ async fn a_body_that_cannot_be_sent_again_gets_a_connection_of_its_own() {
     assert_eq!(end(&mut answer).await, b"ok");
     assert!(!is_closed(&mut kept).await && !is_closed(&mut server).await, "both are kept");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_before_the_whole_body_was_taken_is_whole_but_its_connection_is_not_kept() {
+    let (upstream, mut accept) = piped(1);
+    let upload = Arc::new(Upload::new());
+    upload.push(Bytes::from_static(b"{}"));
+    let asked = ask(&upstream, call(Payload::Streamed(Arc::clone(&upload), 1000)));
+    let mut server = accept.recv().await.expect("a connection");
+    receive(&mut server).await;
+    say(&mut server, "HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nbig").await;
+    let mut answer = asked.await.expect("no panic").expect("an answer");
+    assert_eq!((answer.status().as_u16(), end(&mut answer).await), (413, b"big".to_vec()));
+    assert!(is_closed(&mut server).await);
+}

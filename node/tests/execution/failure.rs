@@ -1,6 +1,6 @@
 //! Engines that fail, requests that cannot be run, and what the edge is told.
 
-use super::lab::{CHAT, Lab, Outcome, STREAM, chunk, openai, tunnel, within};
+use super::lab::{CHAT, DEADLINE, Lab, Outcome, STREAM, chunk, openai, tunnel, within};
 use bytes::Bytes;
 use iop_tests::engine::{Engine, Script, Then};
 use iop_transport::codes::StreamCode;
@@ -106,6 +106,28 @@ async fn an_answer_that_breaks_off_ends_with_a_reset_and_never_looks_complete() 
         assert_eq!(lab.chat("llama").await.lost(), reset(StreamCode::UpstreamAborted), "{raw}");
     }
     assert_eq!(lab.chat("llama").await.answer().0, 200);
+}
+
+#[tokio::test]
+async fn a_silent_engine_that_dies_is_noticed_at_once() {
+    let engine = Engine::start();
+    let lab = Lab::start([openai("llama", &engine.endpoint(), 1)]).await;
+    engine.queue_scripts([Script::silence(), Script::answer().cut(1, Then::Hang)]);
+    let (_, run) = lab.open("llama", tunnel("POST", "/v1/chat/completions"), CHAT).await;
+    let run = tokio::spawn(Outcome::of(run));
+    engine.wait_received(1, DEADLINE).await;
+    engine.crash();
+    assert_eq!(run.await.expect("no panic").refusal().reason, RefusalReason::BadAnswer);
+
+    engine.listen_again();
+    let (_, mut run) = lab.open("llama", tunnel("POST", "/v1/chat/completions"), STREAM).await;
+    within(run.reply()).await.expect("a head");
+    chunk(&mut run).await.expect("the first event");
+    engine.crash();
+    while let Ok(bytes) = chunk(&mut run).await {
+        assert!(bytes.is_some(), "no clean end");
+    }
+    assert_eq!(chunk(&mut run).await, Err(reset(StreamCode::UpstreamAborted)));
 }
 
 #[tokio::test]
