@@ -36,16 +36,25 @@ pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
     let folder =
         tempfile::tempdir().map_err(|error| Failure::other(format!("no temporary folder: {error}")))?;
     let bundle = make_certificates(&folder.path().join("pki"))?;
-    let text = edge_file(&options, &servers);
-    let config =
-        EdgeConfig::parse(&text, &folder.path().join("edge.yaml"), &|_| None).map_err(Failure::config)?;
+    // A real file, so that it can be looked at, edited and refreshed like any other.
+    let file = folder.path().join("edge.yaml");
+    std::fs::write(&file, edge_file(&options, &servers))
+        .map_err(|error| Failure::other(format!("cannot write {}: {error}", file.display())))?;
+    let config = EdgeConfig::load(&file).map_err(|error| Failure::load(&file, error))?;
     let model = config.models.first().map(|model| model.id.to_string());
     let model = model.ok_or_else(|| Failure::other("the servers given with --provider list no models"))?;
 
     let (listens, listening) = oneshot::channel();
-    let edge = edge::serve(config, file, stop.clone(), |addresses| {
-        let _edge_ended_first = listens.send(addresses);
-    });
+    // The node stays for the requests that the edge lets end.
+    let edge_ended = CancellationToken::new();
+    let edge = async {
+        let served = edge::serve(config, file, stop.clone(), |addresses| {
+            let _edge_ended_first = listens.send(addresses);
+        });
+        let served = served.await;
+        edge_ended.cancel();
+        served
+    };
     let node = async {
         let Ok(addresses) = listening.await else { return Ok(ExitCode::SUCCESS) };
         let text = node_file(addresses.quic, &bundle, &servers);
