@@ -2,34 +2,39 @@
 
 use crate::edge::DEADLINE;
 use iop_tests::deadline::wait_until;
+use std::cell::RefCell;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
+use std::sync::Once;
 
-#[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-pub(crate) struct Log {
-    buffer: Buffer,
-    _installed: DefaultGuard,
+thread_local! {
+    /// What this thread has logged since its test began to listen. Each test has a thread and its node runs on it.
+    static LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
+
+/// One subscriber for the whole program: with one per thread, tracing may miss events of the others' first moments.
+static INSTALLED: Once = Once::new();
+
+struct Lines;
+
+pub(crate) struct Log;
 
 impl Log {
     /// Captures the log of this thread until the drop.
     pub(crate) fn capture() -> Self {
-        let buffer = Buffer::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_max_level(tracing::Level::INFO)
-            .with_writer(buffer.clone())
-            .finish();
-        Self { buffer, _installed: tracing::subscriber::set_default(subscriber) }
+        INSTALLED.call_once(|| {
+            tracing_subscriber::fmt()
+                .with_ansi(false)
+                .with_max_level(tracing::Level::INFO)
+                .with_writer(|| Lines)
+                .init();
+        });
+        LINES.set(Some(Vec::new()));
+        Self
     }
 
     /// Lines of the node's driver with these words in their message.
     pub(crate) fn lines_with(&self, words: &str) -> Vec<String> {
-        let bytes = self.buffer.0.lock().expect("no panic under this lock");
+        let bytes = LINES.with_borrow(|lines| lines.clone()).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         text.lines()
             .filter(|line| line.contains("iop_node::run") && line.contains(words))
@@ -54,21 +59,23 @@ impl Log {
     }
 }
 
-impl Write for Buffer {
+impl Drop for Log {
+    fn drop(&mut self) {
+        LINES.set(None);
+    }
+}
+
+impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic under this lock").extend_from_slice(bytes);
+        LINES.with_borrow_mut(|lines| {
+            if let Some(lines) = lines {
+                lines.extend_from_slice(bytes);
+            }
+        });
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Buffer {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }
