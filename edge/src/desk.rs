@@ -2,8 +2,7 @@
 //! a timer for the next deadline. Decides nothing itself.
 
 use crate::admission::{
-    Command, Config, Effect, Generation, Grant, LeaseId, Machine, ProviderKey, Refusal, Request, Snapshot,
-    Ticket,
+    Command, Config, Effect, Generation, Grant, Machine, Refusal, Request, Snapshot, Ticket,
 };
 use crate::events::{Event, Events};
 use std::collections::BTreeMap;

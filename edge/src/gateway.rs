@@ -8,10 +8,12 @@ mod models;
 mod normalized;
 mod relay;
 mod route;
+mod watch;
 
 use crate::admission::{self, Context};
 use crate::desk::Desk;
 use crate::dispatch::{Dispatch, Reply, RunRequest, Started};
+use crate::estimate::{Estimator, UsageReport};
 use crate::live::{Live, Settings};
 use crate::registry::Registry;
 use crate::scan::estimate_tokens;
@@ -47,13 +49,21 @@ pub(crate) struct Gateway {
     desk: Desk,
     dispatch: Dispatch,
     budget: body::Budget,
+    estimator: Estimator,
     started: std::time::SystemTime,
 }
 
 impl Gateway {
     pub(crate) fn new(live: Live, desk: Desk, registry: Registry) -> Self {
         let dispatch = Dispatch::new(desk.clone(), registry, live.clone());
-        Self { live, desk, dispatch, budget: body::Budget::default(), started: std::time::SystemTime::now() }
+        Self {
+            live,
+            desk,
+            dispatch,
+            budget: body::Budget::default(),
+            estimator: Estimator::default(),
+            started: std::time::SystemTime::now(),
+        }
     }
 
     /// Answers one request. Dropping the future gives the request up, wherever it is.
@@ -126,23 +136,25 @@ impl Gateway {
             operation: route.operation,
             body: body.chunks.clone(),
         };
+        let estimated = estimate_tokens(&body.scanned.text);
         let admission = self.desk.submit(admission::Request {
             model: model.clone(),
             api: route.api,
-            tokens: estimate_tokens(&body.scanned.text),
+            tokens: self.estimator.correct(&model, estimated),
             context,
             key,
         });
         let Started { run: edge_run, reply, provider } =
             self.dispatch.start(admission, &run, route.api).await?;
         info!(%model, node = %provider.node, provider = %provider.provider, "started");
+        let usage = UsageReport { estimator: self.estimator.clone(), model: model.clone(), estimated };
         match reply {
             Reply::Response { status, headers } => {
-                Ok(relay::response(edge_run, status, headers, route.dialect))
+                Ok(relay::response(edge_run, status, headers, route.dialect, usage))
             }
             Reply::Normalized(operation) => {
                 let shape =
-                    normalized::Shape { operation, model: &model, request_id, scanned: &body.scanned };
+                    normalized::Shape { operation, model: &model, request_id, scanned: &body.scanned, usage };
                 normalized::response(edge_run, &shape, &body.chunks, &provider).await
             }
         }

@@ -5,6 +5,7 @@ pub mod admission;
 mod control;
 mod desk;
 mod dispatch;
+mod estimate;
 mod events;
 mod gateway;
 mod listeners;

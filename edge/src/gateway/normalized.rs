@@ -4,6 +4,7 @@ use super::relay::mark_unbuffered;
 use super::{AnswerBroken, Body, GatewayError, provider_name};
 use crate::admission::ProviderKey;
 use crate::desk::Lease;
+use crate::estimate::UsageReport;
 use crate::render::error::{StreamDialect, stream_event};
 use crate::render::{Answer, AnswerStream, EncodingFormat};
 use crate::scan::Scanned;
@@ -12,7 +13,7 @@ use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Frame;
 use iop_transport::tunnel::EdgeRun;
-use iop_transport::wire::Operation;
+use iop_transport::wire::{Operation, RunEvent};
 use serde::Deserialize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,6 +28,7 @@ pub(super) struct Shape<'a> {
     pub(super) model: &'a str,
     pub(super) request_id: &'a str,
     pub(super) scanned: &'a Scanned,
+    pub(super) usage: UsageReport,
 }
 
 /// The response to the client: a stream if it asked for one, else the whole answer.
@@ -37,17 +39,20 @@ pub(super) async fn response(
     provider: &ProviderKey,
 ) -> Result<Response<Body>, GatewayError> {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (id, model, usage) = (shape.request_id, shape.model, shape.scanned.include_usage);
+    let (id, model, include) = (shape.request_id, shape.model, shape.scanned.include_usage);
+    let usage = shape.usage.clone();
     let answer = match (shape.operation, shape.scanned.stream) {
-        (Operation::Chat, true) => return Ok(streamed(run, AnswerStream::chat(id, created, model, usage))),
+        (Operation::Chat, true) => {
+            return Ok(streamed(run, AnswerStream::chat(id, created, model, include), usage));
+        }
         (Operation::Completion, true) => {
-            return Ok(streamed(run, AnswerStream::completion(id, created, model, usage)));
+            return Ok(streamed(run, AnswerStream::completion(id, created, model, include), usage));
         }
         (Operation::Chat, false) => Answer::chat(id, created, model, ANSWER_BYTES),
         (Operation::Completion, false) => Answer::completion(id, created, model, ANSWER_BYTES),
         (Operation::Embeddings, _) => Answer::embeddings(model, encoding_format(body), ANSWER_BYTES),
     };
-    let bytes = collect(run, answer)
+    let bytes = collect(run, answer, &usage)
         .await
         .map_err(|detail| GatewayError::BadAnswer { provider: provider_name(provider), detail })?;
     let mut response = Response::new(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
@@ -55,10 +60,13 @@ pub(super) async fn response(
     Ok(response)
 }
 
-async fn collect(mut run: EdgeRun<Lease>, mut answer: Answer) -> Result<Bytes, String> {
+async fn collect(mut run: EdgeRun<Lease>, mut answer: Answer, usage: &UsageReport) -> Result<Bytes, String> {
     loop {
         match std::future::poll_fn(|cx| run.poll_event(cx)).await {
-            Ok(Some(event)) => answer.event(event).map_err(|error| error.to_string())?,
+            Ok(Some(event)) => {
+                note(&event, usage);
+                answer.event(event).map_err(|error| error.to_string())?;
+            }
             Ok(None) => return answer.finish().map_err(|error| error.to_string()),
             Err(lost) => return Err(lost.to_string()),
         }
@@ -76,8 +84,8 @@ fn encoding_format(body: &[Bytes]) -> EncodingFormat {
     if wanted.as_deref() == Some("base64") { EncodingFormat::Base64 } else { EncodingFormat::Float }
 }
 
-fn streamed(run: EdgeRun<Lease>, stream: AnswerStream) -> Response<Body> {
-    let mut response = Response::new(Streamed { run: Some(run), stream }.boxed_unsync());
+fn streamed(run: EdgeRun<Lease>, stream: AnswerStream, usage: UsageReport) -> Response<Body> {
+    let mut response = Response::new(Streamed { run: Some(run), stream, usage }.boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     mark_unbuffered(headers);
@@ -89,6 +97,7 @@ struct Streamed {
     /// `None` once it has ended.
     run: Option<EdgeRun<Lease>>,
     stream: AnswerStream,
+    usage: UsageReport,
 }
 
 impl hyper::body::Body for Streamed {
@@ -99,11 +108,14 @@ impl hyper::body::Body for Streamed {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerBroken>>> {
-        let Self { run, stream } = &mut *self;
+        let Self { run, stream, usage } = &mut *self;
         loop {
             let Some(open) = run else { return Poll::Ready(None) };
             let bytes = match std::task::ready!(open.poll_event(cx)) {
-                Ok(Some(event)) => stream.event(event),
+                Ok(Some(event)) => {
+                    note(&event, usage);
+                    stream.event(event)
+                }
                 Ok(None) => {
                     *run = None;
                     if stream.is_ended() {
@@ -121,6 +133,13 @@ impl hyper::body::Body for Streamed {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
         }
+    }
+}
+
+/// The last event says how many tokens the prompt had.
+fn note(event: &RunEvent, usage: &UsageReport) {
+    if let RunEvent::Finished { usage: counted, .. } = event {
+        usage.prompt_tokens(counted.prompt_tokens.into());
     }
 }
 
