@@ -37,5 +37,9 @@ fn main() -> ExitCode {
 /// One thread owns sockets, QUIC and admission: a hop between threads costs more than the work it carries.
 fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::other(format!("the runtime cannot start: {error}")))?.block_on(task)
+    let runtime = runtime.map_err(|error| Failure::other(format!("the runtime cannot start: {error}")))?;
+    let outcome = runtime.block_on(task);
+    // A name that is still being resolved must not hold up the exit.
+    runtime.shutdown_background();
+    outcome
 }
