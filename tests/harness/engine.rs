@@ -40,6 +40,7 @@ impl Engine {
     /// When no port can be bound or no thread started.
     pub fn start() -> Self {
         let shared = Arc::new(Shared::default());
+        shared.models().push(openai::MODEL.to_owned());
         let (doors, door) = tokio::sync::watch::channel(Door::Open);
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free loopback port");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -70,6 +71,11 @@ impl Engine {
     /// Scripts for the next requests, one each, in order of arrival, before the default counts again.
     pub fn queue_scripts(&self, scripts: impl IntoIterator<Item = Script>) {
         self.shared.scripts().queue.extend(scripts);
+    }
+
+    /// What the list of models shows from now on. At first it is `scripted` alone.
+    pub fn set_models(&self, ids: &[&str]) {
+        *self.shared.models() = ids.iter().map(|id| (*id).to_owned()).collect();
     }
 
     /// From now on every scripted request waits at the gate before its first byte.

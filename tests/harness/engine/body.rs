@@ -36,6 +36,7 @@ pub(super) struct Answering {
     pub(super) pieces: Pieces,
     pub(super) interval: Duration,
     pub(super) cut: Option<Cut>,
+    pub(super) stepped: bool,
     /// Whether the length is declared; else the body goes chunked.
     pub(super) sized: bool,
 }
@@ -44,6 +45,8 @@ pub(super) struct ScriptedBody {
     answering: Answering,
     size: SizeHint,
     sent: usize,
+    /// Pieces that were let through at the gate, where each has to wait there.
+    passed: usize,
     /// When the next piece is due; on a fixed grid, so that delays do not add up.
     due: Instant,
     pause: Option<Pin<Box<Sleep>>>,
@@ -56,7 +59,7 @@ impl ScriptedBody {
             Some(total) if answering.sized => SizeHint::with_exact(total),
             _ => SizeHint::default(),
         };
-        Self { answering, size, sent: 0, due: Instant::now(), pause: None, breaking: None }
+        Self { answering, size, sent: 0, passed: 1, due: Instant::now(), pause: None, breaking: None }
     }
 
     /// Whether nothing is left to send. A declared length ends the body by itself, whatever was to come after it.
@@ -118,6 +121,14 @@ impl Body for ScriptedBody {
                     body.due = Instant::now();
                 }
             }
+        }
+        if body.answering.stepped && body.passed <= body.sent {
+            let mut step = body.breaking.take().unwrap_or_else(|| body.begin_break(Then::Hold));
+            if step.as_mut().poll(context).is_pending() {
+                body.breaking = Some(step);
+                return Poll::Pending;
+            }
+            body.passed = body.sent + 1;
         }
         if body.sent > 0 && !body.answering.interval.is_zero() {
             let due = body.due + body.answering.interval;

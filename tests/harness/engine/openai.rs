@@ -5,8 +5,8 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// The id under which the engine lists its one model.
-const MODEL: &str = "scripted";
+/// The model that the engine has at first, and that every answer names where the request names none.
+pub(super) const MODEL: &str = "scripted";
 /// Length of an embedding.
 const DIMENSIONS: usize = 8;
 
@@ -37,6 +37,7 @@ pub(super) fn standard(
     method: &Method,
     path: &str,
     body: &Value,
+    listed: &[String],
     chunks: usize,
     chunk_bytes: usize,
 ) -> Standard {
@@ -53,7 +54,7 @@ pub(super) fn standard(
     }
     let text: String = (0..chunks).map(|index| chunk_text(index, chunk_bytes)).collect();
     let (status, value) = match (method, path, dialect) {
-        (&Method::GET, "/v1/models", _) => (StatusCode::OK, models()),
+        (&Method::GET, "/v1/models", _) => (StatusCode::OK, models(listed)),
         (&Method::GET, "/health", _) => (StatusCode::OK, json!({"status": "ok"})),
         (&Method::GET, ..) => (StatusCode::NOT_FOUND, not_found(path)),
         (_, _, Some(dialect)) => (StatusCode::OK, completion(dialect, body, &text, chunks)),
@@ -171,9 +172,10 @@ fn usage(chunks: usize) -> Value {
     json!({"prompt_tokens": 1, "completion_tokens": chunks, "total_tokens": chunks + 1})
 }
 
-fn models() -> Value {
-    json!({"object": "list", "data": [
-        {"id": MODEL, "object": "model", "created": 1_700_000_000, "owned_by": "scripted"}]})
+fn models(listed: &[String]) -> Value {
+    let model =
+        |id: &String| json!({"id": id, "object": "model", "created": 1_700_000_000, "owned_by": "scripted"});
+    json!({"object": "list", "data": listed.iter().map(model).collect::<Vec<_>>()})
 }
 
 fn embeddings(body: &Value) -> Value {

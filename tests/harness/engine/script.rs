@@ -17,6 +17,8 @@ pub struct Script {
     pub interval: Duration,
     /// Where and how the answer breaks off; `None` lets it end cleanly.
     pub cut: Option<Cut>,
+    /// Every piece of the body but the first waits at the gate, even when the gate is open to others.
+    pub stepped: bool,
     /// Headers added to the answer, unless it is raw or none.
     pub headers: Vec<(String, String)>,
 }
@@ -130,6 +132,7 @@ impl Script {
             reply,
             interval: Duration::ZERO,
             cut: None,
+            stepped: false,
             headers: Vec::new(),
         }
     }
@@ -149,6 +152,12 @@ impl Script {
     /// The same, breaking off after `after` pieces of body.
     pub fn cut(mut self, after: usize, then: Then) -> Self {
         self.cut = Some(Cut { after, then });
+        self
+    }
+
+    /// The same, each piece of its body but the first waiting at the gate: a test lets them go one by one.
+    pub fn stepped(mut self) -> Self {
+        self.stepped = true;
         self
     }
 

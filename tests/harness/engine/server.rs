@@ -41,6 +41,7 @@ pub(super) enum Door {
 pub(super) struct Shared {
     log: Mutex<Log>,
     scripts: Mutex<Scripts>,
+    models: Mutex<Vec<String>>,
     pub(super) gate: Gate,
 }
 
@@ -57,6 +58,11 @@ impl Shared {
 
     pub(super) fn scripts(&self) -> MutexGuard<'_, Scripts> {
         self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ids that the list of models shows.
+    pub(super) fn models(&self) -> MutexGuard<'_, Vec<String>> {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn next_script(&self) -> Script {
@@ -154,7 +160,7 @@ async fn answer(
         shared.gate.pass(number, script.hold).await;
         tokio::time::sleep(script.delay).await;
     }
-    let Script { reply, interval, cut, headers, .. } = script;
+    let Script { reply, interval, cut, stepped, headers, .. } = script;
     let (status, content_type, pieces, sized) = match reply {
         _ if number >= MAX_REQUESTS => {
             (StatusCode::INSUFFICIENT_STORAGE, None, Pieces::list(vec!["the log is full".into()]), true)
@@ -164,7 +170,7 @@ async fn answer(
                 shared.log().requests.get(number).map(|it| (it.path.clone(), it.json())).unzip();
             let (path, body) = (path.unwrap_or_default(), body.unwrap_or_default());
             let Standard { status, content_type, pieces } =
-                standard(&head.method, &path, &body, chunks, chunk_bytes);
+                standard(&head.method, &path, &body, &shared.models(), chunks, chunk_bytes);
             (status, Some(content_type), pieces, true)
         }
         Reply::Http { status, pieces, sized } => (status, None, Pieces::list(pieces), sized),
@@ -180,7 +186,7 @@ async fn answer(
             return Err(Broken);
         }
     };
-    let answering = Answering { request: number, shared, wishes, pieces, interval, cut, sized };
+    let answering = Answering { request: number, shared, wishes, pieces, interval, cut, stepped, sized };
     let mut response = Response::new(ScriptedBody::new(answering));
     *response.status_mut() = status;
     if let Some(content_type) = content_type {
@@ -201,7 +207,8 @@ fn raw_response(
 ) -> Response<ScriptedBody> {
     let cut = Some(super::script::Cut { after: 0, then });
     let (pieces, interval) = (Pieces::list(Vec::new()), Duration::ZERO);
-    let answering = Answering { request, shared, wishes, pieces, interval, cut, sized: false };
+    let stepped = false;
+    let answering = Answering { request, shared, wishes, pieces, interval, cut, stepped, sized: false };
     Response::new(ScriptedBody::new(answering))
 }
 

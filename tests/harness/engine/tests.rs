@@ -1,7 +1,7 @@
 //! The engine proves itself: a harness that counts wrong would pass broken products.
 
 use super::*;
-use crate::http::{Answer, Call, Connection, RawConnection, Streaming, open, send};
+use crate::http::{Answer, Call, Connection, EventParser, RawConnection, Streaming, open, send};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
@@ -323,4 +323,41 @@ async fn a_crashed_engine_drops_its_connections_and_refuses_new_ones_until_it_li
     engine.listen_again();
     engine.set_script(Script::body(Bytes::from_static(b"back")));
     assert_eq!(send(address, chat()).await.expect("an answer").text(), "back");
+}
+
+#[tokio::test]
+async fn a_stepped_answer_sends_each_piece_only_when_it_is_let_go() {
+    let engine = Engine::start();
+    engine.set_script(Script::stream(3, Duration::ZERO).stepped());
+    let mut stream = open(engine.address(), Call::chat("m", true)).await.expect("headers");
+    let mut parser = EventParser::default();
+    // Three chunks, the last one with the reason of the end, and [DONE].
+    for number in 0..5 {
+        if number > 0 {
+            engine.wait_held(1, DEADLINE).await;
+            engine.release_one();
+        }
+        let piece = stream.next().await.expect("a piece").expect("not the end");
+        assert_eq!(parser.push(&piece.bytes).len(), 1, "one event at step {number}");
+    }
+    assert!(stream.next().await.expect("a clean end").is_none());
+    engine.wait_idle(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn the_list_of_models_can_be_set() {
+    let engine = Engine::start();
+    for ids in [&["scripted"][..], &["a", "org/b:q4"], &[]] {
+        if ids != ["scripted"] {
+            engine.set_models(ids);
+        }
+        let list = send(engine.address(), Call::get("/v1/models")).await.expect("an answer").json();
+        let listed: Vec<&str> = list["data"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|model| model["id"].as_str())
+            .collect();
+        assert_eq!(listed, ids);
+    }
 }
