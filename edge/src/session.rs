@@ -1,6 +1,8 @@
 //! One node's connection: handshake, identity, registration, end. Its control stream is served in `control`; runs have
 //! their own streams and are not seen here.
 
+mod expiry;
+
 use crate::control::{Control, Orders};
 use crate::desk::Desk;
 use crate::events::{Event, Events};
@@ -87,7 +89,15 @@ impl Sessions {
             }
         };
         let generation = control.generation;
-        let reason = control.run(&self).await;
+        let reason = tokio::select! {
+            reason = control.run(&self) => reason,
+            () = expiry::expired(peer.not_after) => {
+                let code = CloseCode::CertificateExpired;
+                warn!("closing a node's connection: its certificate has expired");
+                connection.close(code.wire(), code.explain().as_bytes());
+                code.explain().into()
+            }
+        };
         // Only the owner's end takes the providers offline; the end of a superseded connection changes nothing.
         if self.registry.unregister(&node, generation) {
             self.desk.node_offline(&node, generation);
