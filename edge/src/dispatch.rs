@@ -227,7 +227,8 @@ fn refused(grant: &Grant, refusal: RunRefusal) -> Failure {
         RefusalReason::GateFull
         | RefusalReason::StaleGeneration
         | RefusalReason::UnknownProvider
-        | RefusalReason::Draining => GatewayError::Busy { provider, detail },
+        | RefusalReason::Draining
+        | RefusalReason::Busy => GatewayError::Busy { provider, detail },
     };
     if refusal.reason.may_try_elsewhere() { Failure::Elsewhere(error) } else { Failure::Final(error) }
 }

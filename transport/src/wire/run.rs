@@ -105,6 +105,8 @@ pub enum RefusalReason {
     BadAnswer,
     /// The adapter cannot run this request; asking again elsewhere is no use.
     BadRequest,
+    /// The inference server was asked and said that it has no room now.
+    Busy,
 }
 
 impl RefusalReason {

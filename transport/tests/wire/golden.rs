@@ -184,12 +184,13 @@ fn the_bytes_of_replies_stay() {
         (RefusalReason::TimedOut, "00000006 020503776879"),
         (RefusalReason::BadAnswer, "00000006 020603776879"),
         (RefusalReason::BadRequest, "00000006 020703776879"),
+        (RefusalReason::Busy, "00000006 020803776879"),
     ];
     for (reason, hex) in refusals {
         let refused = RunReply::Refused(Refusal { reason, detail: "why".into() });
         golden.frame(&[], RUN_HEAD_BYTES, &refused, hex);
     }
-    golden.end(10);
+    golden.end(11);
 }
 
 #[test]
