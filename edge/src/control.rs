@@ -1,7 +1,7 @@
 //! The edge's end of a registered node's control stream: Welcome, settings, pings. Registration is `session`'s.
 
 use crate::admission::Generation;
-use crate::registry::Order;
+use crate::registry::{Order, Refusals};
 use crate::session::Sessions;
 use crate::settings;
 use iop_transport::codes::CloseCode;
@@ -107,8 +107,8 @@ impl Control {
                 }
             }
             NodeMessage::Leaving => {
-                let none = self.sent.keys().map(|provider| (provider.clone(), None)).collect();
-                sessions.desk.applied(&self.node, self.generation, none);
+                let all = self.sent.keys().map(|provider| (provider.clone(), "the node is leaving".into()));
+                self.put_in_force(sessions, all.collect());
             }
         }
     }
@@ -145,13 +145,27 @@ impl Control {
         if applied.revision != self.revision {
             return;
         }
-        for refused in &applied.refused {
-            let (provider, reason) = (printable(&refused.id), printable(&refused.reason));
+        let refused =
+            applied.refused.iter().map(|refused| (printable(&refused.id), printable(&refused.reason)));
+        let mut refusals = Refusals::new();
+        for (provider, reason) in refused {
             warn!(%provider, %reason, "the node will not run a provider");
+            if let Some((id, _)) = self.sent.get_key_value(provider.as_str()) {
+                refusals.insert(id.clone(), reason);
+            }
         }
-        let refused = |id: &str| applied.refused.iter().any(|refused| refused.id == id);
-        let in_force =
-            self.sent.iter().map(|(id, capacity)| (id.clone(), (!refused(id)).then_some(*capacity)));
-        sessions.desk.applied(&self.node, self.generation, in_force.collect());
+        self.put_in_force(sessions, refusals);
+    }
+
+    /// Everything that was sent last counts, but for these.
+    fn put_in_force(&self, sessions: &Sessions, refusals: Refusals) {
+        let in_force = self
+            .sent
+            .iter()
+            .map(|(id, capacity)| (id.clone(), (!refusals.contains_key(id)).then_some(*capacity)));
+        let in_force = in_force.collect();
+        // The reasons come first, so that whoever sees a refused provider finds its reason.
+        sessions.registry.set_refusals(&self.node, self.generation, refusals);
+        sessions.desk.applied(&self.node, self.generation, in_force);
     }
 }

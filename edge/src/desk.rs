@@ -201,6 +201,7 @@ impl Desk {
         let State { machine, effects, waiting, .. } = &mut *state;
         if waiting.remove(&ticket).is_some() {
             machine.apply(now, Command::Cancel(ticket), effects);
+            self.shared.events.tell(|| Event::RequestCancelled { ticket: ticket.0 });
         }
     }
 

@@ -6,8 +6,10 @@ use crate::events::{Event, Events};
 use crate::live::Live;
 use crate::registry::Registry;
 use crate::settings;
-use iop_config::{Change, EdgeConfig, LoadError, difference};
+use iop_config::{Change, EdgeConfig, LoadError, MAX_FILE_BYTES, NodeId, difference};
 use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -58,8 +60,9 @@ struct Inner {
     registry: Registry,
     events: Events,
     state: Mutex<ConfigState>,
-    /// One refresh at a time.
-    turn: tokio::sync::Mutex<()>,
+    /// One refresh at a time. Holds what the file was when it was last read to be put in force; `None` before that, and
+    /// where it could not be read.
+    turn: tokio::sync::Mutex<Option<Vec<u8>>>,
 }
 
 impl Refresher {
@@ -84,13 +87,62 @@ impl Refresher {
 
     /// Reads the file and puts it in force, or only says what would change.
     pub(crate) async fn refresh(&self, dry_run: bool) -> Result<Report, LoadError> {
-        let _turn = self.inner.turn.lock().await;
-        let path = self.inner.path.clone();
-        let loaded = tokio::task::spawn_blocking(move || EdgeConfig::load(&path)).await;
-        let loaded = loaded.expect("reading a configuration does not panic");
+        let mut last_read = self.inner.turn.lock().await;
+        let read = read(&self.inner.path).await;
+        let loaded = self.load(&read).await;
         if dry_run {
             return Ok(self.report(&loaded?));
         }
+        // Noted when nothing is waited for any more: who asked may go away, and then the next look is to find it new.
+        *last_read = read;
+        self.put_in_force(loaded)
+    }
+
+    /// Refreshes whenever the file has changed or `asked` is notified. Runs until dropped.
+    pub(crate) async fn watch(&self, asked: &Notify) {
+        let mut last_seen = None;
+        loop {
+            tokio::select! {
+                () = asked.notified() => {
+                    // The outcome is logged and in the snapshot.
+                    let _outcome = self.refresh(false).await;
+                }
+                () = tokio::time::sleep(LOOK_INTERVAL) => {
+                    let seen = read(&self.inner.path).await;
+                    // A file that is missing is being replaced.
+                    if seen.is_some() && seen == last_seen {
+                        self.look_at(&seen).await;
+                    }
+                    last_seen = seen;
+                }
+            }
+        }
+    }
+
+    /// Puts this content of the file in force if it is another than the last that was read.
+    async fn look_at(&self, seen: &Option<Vec<u8>>) {
+        let mut last_read = self.inner.turn.lock().await;
+        if *last_read != *seen {
+            let loaded = self.load(seen).await;
+            last_read.clone_from(seen);
+            let _outcome = self.put_in_force(loaded);
+        }
+    }
+
+    /// The configuration in these bytes of the file: what was seen is what is loaded, even if the file changes meanwhile.
+    async fn load(&self, read: &Option<Vec<u8>>) -> Result<EdgeConfig, LoadError> {
+        let (path, read) = (self.inner.path.clone(), read.clone());
+        let load = move || match read.as_deref().map(std::str::from_utf8) {
+            Some(Ok(text)) if text.len() <= MAX_FILE_BYTES => {
+                Ok(EdgeConfig::parse(text, &path, &|name| std::env::var(name).ok())?)
+            }
+            // Why it is no text of a configuration is the loader's to say.
+            _ => EdgeConfig::load(&path),
+        };
+        tokio::task::spawn_blocking(load).await.expect("reading a configuration does not panic")
+    }
+
+    fn put_in_force(&self, loaded: Result<EdgeConfig, LoadError>) -> Result<Report, LoadError> {
         match loaded {
             Ok(config) => Ok(self.apply(config)),
             Err(error) => {
@@ -103,43 +155,17 @@ impl Refresher {
         }
     }
 
-    /// Refreshes whenever the file has changed or `asked` is notified. Runs until dropped.
-    pub(crate) async fn watch(&self, asked: &Notify) {
-        let mut in_force = read(&self.inner.path).await;
-        let mut last_seen = in_force.clone();
-        loop {
-            tokio::select! {
-                () = asked.notified() => {
-                    in_force = read(&self.inner.path).await;
-                    // The outcome is logged and in the snapshot.
-                    let _outcome = self.refresh(false).await;
-                }
-                () = tokio::time::sleep(LOOK_INTERVAL) => {
-                    let seen = read(&self.inner.path).await;
-                    // A file that is missing is being replaced.
-                    let settled = seen.is_some() && seen == last_seen;
-                    if settled && seen != in_force {
-                        in_force = seen.clone();
-                        let _outcome = self.refresh(false).await;
-                    }
-                    last_seen = seen;
-                }
-            }
-        }
-    }
-
     fn report(&self, new: &EdgeConfig) -> Report {
         let settings = self.inner.live.get();
         let changes = difference(&settings.config, new);
         let connected = self.inner.registry.all();
-        let waiting = changes
-            .nodes()
-            .into_iter()
-            .map(ToString::to_string)
-            .filter(|node| !connected.contains_key(&**node));
+        // A node that is taken out gets nothing any more.
+        let stays = |id: &NodeId| new.nodes.iter().any(|node| node.id == *id);
+        let waiting =
+            changes.nodes().into_iter().filter(|id| stays(id) && !connected.contains_key(id.as_str()));
         Report {
             config_revision: self.lock().revision,
-            waiting_for_nodes: waiting.collect(),
+            waiting_for_nodes: waiting.map(ToString::to_string).collect(),
             needs_restart: difference(&self.inner.started_with, new).restart,
             applied: changes.live,
         }
@@ -147,7 +173,12 @@ impl Refresher {
 
     fn apply(&self, config: EdgeConfig) -> Report {
         let mut report = self.report(&config);
-        let changes = difference(&self.inner.live.get().config, &config);
+        let old = self.inner.live.get();
+        if old.config == config {
+            self.confirm(&report);
+            return report;
+        }
+        let changes = difference(&old.config, &config);
         let admission = settings::admission(&config);
         let told: Vec<String> = changes.nodes().into_iter().map(ToString::to_string).collect();
         // Nodes read what they are told from the settings in force, so these come first. Admission counts a lowered
@@ -174,18 +205,28 @@ impl Refresher {
         report
     }
 
+    /// The file says what is in force already. That is news only after a file that did not.
+    fn confirm(&self, report: &Report) {
+        if self.lock().last_error.take().is_some() {
+            info!("the configuration file says what is in force");
+            self.inner.events.tell(|| Event::ConfigApplied { config_revision: report.config_revision });
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, ConfigState> {
         self.inner.state.lock().expect("no code panics while it holds this state")
     }
 }
 
-/// The file's bytes, through whatever links; `None` while there is none. Larger than any configuration is as good as
-/// none.
+/// The file's bytes, through whatever links; `None` where it cannot be read. A file that is too large is cut where that
+/// shows.
 async fn read(path: &Path) -> Option<Vec<u8>> {
     let path = path.to_owned();
     let read = tokio::task::spawn_blocking(move || {
-        let length = std::fs::metadata(&path).ok()?.len();
-        (length <= iop_config::MAX_FILE_BYTES as u64).then(|| std::fs::read(&path).ok()).flatten()
+        let mut bytes = Vec::new();
+        let limit = MAX_FILE_BYTES as u64 + 1;
+        File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     });
     read.await.expect("reading a file does not panic")
 }

@@ -45,8 +45,13 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct State {
     nodes: BTreeMap<Arc<str>, Registered>,
+    /// Providers that a registered node will not run, and its reasons.
+    refusals: BTreeMap<Arc<str>, Refusals>,
     generations: u64,
 }
+
+/// Providers that a node will not run, by id, each with the node's words.
+pub(crate) type Refusals = BTreeMap<Arc<str>, String>;
 
 impl Registry {
     /// The connection that owns this generation of the node.
@@ -81,6 +86,7 @@ impl Registry {
         state.generations += 1;
         let generation = Generation(state.generations);
         let registered = publish(generation);
+        state.refusals.remove(node);
         state.nodes.insert(node.clone(), registered);
         Some(generation)
     }
@@ -91,8 +97,23 @@ impl Registry {
         let owns = state.nodes.get(node).is_some_and(|owner| owner.generation == generation);
         if owns {
             state.nodes.remove(node);
+            state.refusals.remove(node);
         }
         owns
+    }
+
+    /// Notes which providers the node will not run, if its owner is still of this generation. For people: what it means
+    /// for requests is told to admission.
+    pub(crate) fn set_refusals(&self, node: &Arc<str>, generation: Generation, refusals: Refusals) {
+        let mut state = self.lock();
+        if state.nodes.get(node).is_some_and(|owner| owner.generation == generation) {
+            state.refusals.insert(node.clone(), refusals);
+        }
+    }
+
+    /// What registered nodes will not run, by node.
+    pub(crate) fn refusals(&self) -> BTreeMap<Arc<str>, Refusals> {
+        self.lock().refusals.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -4,7 +4,7 @@
 use super::Admin;
 use crate::admission::{ProviderKey, ProviderSnapshot};
 use crate::refresh::ConfigState;
-use crate::registry::Registered;
+use crate::registry::{Refusals, Registered};
 use iop_config::{EdgeConfig, Model, Node, Provider};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,6 +59,8 @@ struct ProviderView {
     enabled: bool,
     status: &'static str,
     health: &'static str,
+    /// The words of the node that refuses it.
+    reason: Option<String>,
     capacity: u32,
     effective_capacity: u32,
     in_flight: u32,
@@ -89,7 +91,7 @@ type Providers = BTreeMap<ProviderKey, ProviderSnapshot>;
 pub(super) fn take(admin: &Admin) -> Snapshot {
     let settings = admin.live.get();
     let (admission, oldest_wait) = admin.desk.snapshot();
-    let registered = admin.registry.all();
+    let (registered, refusals) = (admin.registry.all(), admin.registry.refusals());
     let providers: Providers =
         admission.providers.into_iter().map(|provider| (provider.key.clone(), provider)).collect();
     let EdgeConfig { nodes, models, .. } = &settings.config;
@@ -109,19 +111,28 @@ pub(super) fn take(admin: &Admin) -> Snapshot {
         },
         nodes: nodes
             .iter()
-            .map(|node| node_view(node, registered.get(node.id.as_str()), &providers))
+            .map(|node| {
+                let id = node.id.as_str();
+                node_view(node, registered.get(id), &providers, refusals.get(id))
+            })
             .collect(),
         models: models.iter().map(|model| model_view(model, &providers)).collect(),
         config: admin.refresher.state(),
     }
 }
 
-fn node_view(node: &Node, registered: Option<&Registered>, providers: &Providers) -> NodeView {
+fn node_view(
+    node: &Node,
+    registered: Option<&Registered>,
+    providers: &Providers,
+    refusals: Option<&Refusals>,
+) -> NodeView {
     let (status, health) =
         if registered.is_some() { ("available", "online") } else { ("unavailable", "offline") };
     let view = |provider: &Provider| {
         let key = ProviderKey { node: node.id.as_str().into(), provider: provider.id.as_str().into() };
-        provider_view(provider, providers.get(&key))
+        let reason = refusals.and_then(|refusals| refusals.get(&key.provider));
+        provider_view(provider, providers.get(&key), reason)
     };
     NodeView {
         id: node.id.to_string(),
@@ -138,7 +149,11 @@ fn node_view(node: &Node, registered: Option<&Registered>, providers: &Providers
     }
 }
 
-fn provider_view(provider: &Provider, state: Option<&ProviderSnapshot>) -> ProviderView {
+fn provider_view(
+    provider: &Provider,
+    state: Option<&ProviderSnapshot>,
+    refusal: Option<&String>,
+) -> ProviderView {
     let (status, health) = match state {
         Some(state) if !state.connected => ("unavailable", "offline"),
         Some(state) if state.refused => ("unavailable", "refused"),
@@ -152,6 +167,7 @@ fn provider_view(provider: &Provider, state: Option<&ProviderSnapshot>) -> Provi
         enabled: provider.enabled,
         status,
         health,
+        reason: refusal.filter(|_| health == "refused").cloned(),
         capacity: provider.capacity.get(),
         effective_capacity: state.map_or(0, |state| state.effective_capacity),
         in_flight: state.map_or(0, |state| state.in_flight),
