@@ -3,7 +3,7 @@
 use super::command::{Config, Effect, Pending, Refusal};
 use super::machine::Machine;
 use super::models::Model;
-use super::providers::{ProviderIndex, Providers, Slots};
+use super::providers::{Providers, Slots};
 use std::collections::BTreeMap;
 
 impl Machine {
@@ -57,13 +57,12 @@ impl Machine {
             let index = providers.add(key.clone(), slots);
             moved.extend(known.map(|known| (known, index)));
         }
-        for (slots, position) in old.slots.into_iter().zip(0..) {
-            let known = ProviderIndex(position);
-            if slots.in_flight > 0 && !moved.contains_key(&known) {
-                let Slots { spec, in_flight, long_in_flight, .. } = slots;
+        for (known, slots) in old.iter().filter(|(_, slots)| slots.in_flight > 0) {
+            moved.entry(known).or_insert_with(|| {
+                let Slots { spec, in_flight, long_in_flight, .. } = *slots;
                 let slots = Slots { removed: true, in_flight, long_in_flight, ..Slots::new(spec) };
-                moved.insert(known, providers.add(old.keys[position as usize].clone(), slots));
-            }
+                providers.add(old.key(known).clone(), slots)
+            });
         }
         for lease in self.leases.table.values_mut() {
             lease.provider = moved[&lease.provider];

@@ -149,17 +149,14 @@ impl Machine {
 
     /// The provider that the next request of the class runs on, if one can now.
     fn choose(&self, class: &ClassKey) -> Option<ProviderIndex> {
-        if class.key.is_some_and(|index| !self.keys.get(index).has_room()) {
-            return None;
-        }
-        self.queue
-            .members(class.set)
-            .iter()
-            .copied()
-            .filter(|index| {
-                self.providers.get(*index).has_room(class.long) && !class.excluded.contains(index)
-            })
-            .min_by_key(|index| self.providers.get(*index).rank())
+        self.providers.best(self.queue.members(class.set), |provider| self.can_run_on(provider, class))
+    }
+
+    /// Whether one more of the class can run now on this member of its set.
+    fn can_run_on(&self, provider: ProviderIndex, class: &ClassKey) -> bool {
+        self.providers.get(provider).has_room(class.long)
+            && !class.excluded.contains(&provider)
+            && class.key.is_none_or(|index| self.keys.get(index).has_room())
     }
 
     fn has_live_member(&self, class: &ClassKey) -> bool {
@@ -174,10 +171,10 @@ impl Machine {
         long: bool,
         provider: ProviderIndex,
     ) -> Grant {
-        let slots = self.providers.get_mut(provider);
-        let generation = slots.online.expect("only a provider that is online has room");
+        let online = self.providers.get(provider).online;
+        let generation = online.expect("only a provider that is online has room");
         let lease = self.leases.acquire(Lease { provider, long, key: limits });
-        slots.take(long, lease.0);
+        self.providers.update(provider, |slots| slots.take(long, lease.0));
         if let Some(index) = limits {
             self.keys.get_mut(index).in_flight += 1;
         }
@@ -198,7 +195,7 @@ impl Machine {
     }
 
     fn uncount(&mut self, lease: &Lease, freed: &mut Freed) {
-        self.providers.get_mut(lease.provider).give_back(lease.long);
+        self.providers.update(lease.provider, |slots| slots.give_back(lease.long));
         freed.providers.push(lease.provider);
         if let Some(index) = lease.key {
             let key = self.keys.get_mut(index);
@@ -232,21 +229,19 @@ impl Machine {
         }
     }
 
-    /// The earliest head among the classes that the freed slots concern and that can run now.
+    /// The earliest head among the classes that the freed slots concern and that can run now. Nothing waited that could
+    /// run: so a class that is not held back by its key can run only on a freed provider.
     fn earliest_runnable(&self, freed: &Freed) -> Option<(Ticket, ClassId)> {
-        let of_providers =
-            freed.providers.iter().flat_map(|provider| self.queue.classes_of_provider(*provider));
-        let of_keys = freed.keys.iter().flat_map(|key| self.queue.classes_of_key(*key));
-        let mut earliest: Option<(Ticket, ClassId)> = None;
-        for id in of_providers.chain(of_keys) {
-            let class = self.queue.class(id);
-            let Some(head) = class.tickets.first() else { continue };
-            let is_earlier = earliest.is_none_or(|(ticket, _)| *head < ticket);
-            if is_earlier && self.choose(&class.key).is_some() {
-                earliest = Some((*head, id));
-            }
-        }
-        earliest
+        let head = |id: ClassId| Some((*self.queue.class(id).tickets.first()?, id));
+        let of_provider = |provider: ProviderIndex| {
+            let heads = self.queue.classes_of_provider(provider).filter_map(head);
+            heads.filter(move |(_, id)| self.can_run_on(provider, &self.queue.class(*id).key))
+        };
+        let with_room =
+            freed.providers.iter().filter(|provider| self.providers.get(**provider).has_room(false));
+        let of_keys = freed.keys.iter().flat_map(|key| self.queue.classes_of_key(*key)).filter_map(head);
+        let of_keys = of_keys.filter(|(_, id)| self.choose(&self.queue.class(*id).key).is_some());
+        with_room.copied().flat_map(of_provider).chain(of_keys).min()
     }
 
     fn node_online(&mut self, node: Arc<str>, generation: Generation, effects: &mut Vec<Effect>) {
@@ -256,7 +251,7 @@ impl Machine {
         let members = self.providers.of_node(&node);
         let freed = self.fence(&members);
         for index in &members {
-            self.providers.get_mut(*index).online = Some(generation);
+            self.providers.update(*index, |slots| slots.online = Some(generation));
         }
         self.nodes.insert(node, Node { generation, online: true });
         self.hand_out(&freed, effects);
@@ -276,10 +271,11 @@ impl Machine {
     /// Ends the current generation of these providers: its leases are gone, whoever still holds them.
     fn fence(&mut self, members: &[ProviderIndex]) -> Freed {
         for index in members {
-            let slots = self.providers.get_mut(*index);
-            slots.online = None;
-            slots.confirmed = 0;
-            slots.refused = false;
+            self.providers.update(*index, |slots| {
+                slots.online = None;
+                slots.confirmed = 0;
+                slots.refused = false;
+            });
         }
         let mut freed = Freed::default();
         for lease in self.leases.fence(members) {
@@ -299,11 +295,14 @@ impl Machine {
         for index in self.providers.of_node(node) {
             let id = &self.providers.key(index).provider;
             let Some((_, capacity)) = providers.iter().find(|(provider, _)| provider == id) else { continue };
-            let slots = self.providers.get_mut(index);
+            let slots = self.providers.get(index);
             if slots.online == Some(generation) && !slots.removed {
-                // More than is configured belongs to settings that the node is about to leave: a raise waits for its own.
-                slots.confirmed = capacity.unwrap_or(0).min(slots.spec.capacity);
-                slots.refused = capacity.is_none();
+                self.providers.update(index, |slots| {
+                    // More than is configured belongs to settings that the node is about to leave: a raise waits for its
+                    // own confirmation.
+                    slots.confirmed = capacity.unwrap_or(0).min(slots.spec.capacity);
+                    slots.refused = capacity.is_none();
+                });
                 freed.providers.push(index);
             }
         }
@@ -342,8 +341,8 @@ impl Machine {
     /// Whether every counter equals what the lease table and the queue say.
     fn counts_match(&self) -> bool {
         let leases = || self.leases.table.values();
-        let slots_match = self.providers.slots.iter().zip(0..).all(|(slots, index)| {
-            let held = || leases().filter(|lease| lease.provider == ProviderIndex(index));
+        let slots_match = self.providers.iter().all(|(index, slots)| {
+            let held = || leases().filter(|lease| lease.provider == index);
             slots.in_flight as usize == held().count()
                 && slots.long_in_flight as usize == held().filter(|lease| lease.long).count()
         });

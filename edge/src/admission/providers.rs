@@ -2,11 +2,14 @@
 
 use super::command::{Generation, ProviderKey, ProviderSpec};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Position of a provider in the table; changes only when the settings do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ProviderIndex(pub u32);
+
+/// Order of choice, smallest first: priority, then relative use, then least recently used.
+type Rank = (Reverse<i32>, u64, u64);
 
 /// One provider's slots.
 #[derive(Debug, Clone)]
@@ -61,10 +64,10 @@ impl Slots {
             && (!long || self.long_in_flight < self.effective_long_capacity())
     }
 
-    /// Order of choice among those with room, smallest first: priority, then relative use, then least recently used.
-    pub(super) fn rank(&self) -> (Reverse<i32>, u64, u64) {
+    /// Its place among those that have room; `None` if it has none.
+    fn rank(&self) -> Option<Rank> {
         let relative_use = (u64::from(self.in_flight) << 32) / u64::from(self.spec.capacity.max(1));
-        (Reverse(self.spec.priority), relative_use, self.last_grant)
+        self.has_room(false).then_some((Reverse(self.spec.priority), relative_use, self.last_grant))
     }
 
     pub(super) fn take(&mut self, long: bool, lease: u64) {
@@ -80,12 +83,14 @@ impl Slots {
     }
 }
 
-/// All providers, by position and by identity.
+/// All providers, by position, by identity, and those with room by rank.
 #[derive(Debug, Default)]
 pub(super) struct Providers {
-    pub slots: Vec<Slots>,
-    pub keys: Vec<ProviderKey>,
+    slots: Vec<Slots>,
+    keys: Vec<ProviderKey>,
     pub by_key: BTreeMap<ProviderKey, ProviderIndex>,
+    /// Kept by [`Providers::update`], the only way to change slots.
+    free: BTreeSet<(Rank, ProviderIndex)>,
 }
 
 impl Providers {
@@ -93,20 +98,49 @@ impl Providers {
         &self.slots[index.0 as usize]
     }
 
-    pub(super) fn get_mut(&mut self, index: ProviderIndex) -> &mut Slots {
-        &mut self.slots[index.0 as usize]
-    }
-
     pub(super) fn key(&self, index: ProviderIndex) -> &ProviderKey {
         &self.keys[index.0 as usize]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ProviderIndex, &Slots)> {
+        (0..).map(ProviderIndex).zip(&self.slots)
     }
 
     pub(super) fn add(&mut self, key: ProviderKey, slots: Slots) -> ProviderIndex {
         let index = ProviderIndex(u32::try_from(self.slots.len()).expect("far fewer than 2^32 providers"));
         self.by_key.insert(key.clone(), index);
         self.keys.push(key);
+        self.free.extend(slots.rank().map(|rank| (rank, index)));
         self.slots.push(slots);
         index
+    }
+
+    pub(super) fn update(&mut self, index: ProviderIndex, change: impl FnOnce(&mut Slots)) {
+        let slots = &mut self.slots[index.0 as usize];
+        let before = slots.rank();
+        change(slots);
+        let after = slots.rank();
+        if before != after {
+            if let Some(rank) = before {
+                self.free.remove(&(rank, index));
+            }
+            self.free.extend(after.map(|rank| (rank, index)));
+        }
+    }
+
+    /// The best of these (sorted) that has room and passes. Few are looked at one by one; of many, the first that comes
+    /// up among all that have room is found sooner.
+    pub(super) fn best(
+        &self,
+        members: &[ProviderIndex],
+        passes: impl Fn(ProviderIndex) -> bool,
+    ) -> Option<ProviderIndex> {
+        if members.len() * members.len() > self.slots.len() {
+            let mut free = self.free.iter().map(|(_, index)| *index);
+            return free.find(|index| members.binary_search(index).is_ok() && passes(*index));
+        }
+        let ranked = members.iter().filter_map(|index| Some((self.get(*index).rank()?, *index)));
+        ranked.filter(|(_, index)| passes(*index)).min().map(|(_, index)| index)
     }
 
     /// The node's providers, those taken out of the settings included.
