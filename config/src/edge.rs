@@ -67,8 +67,21 @@ pub struct Http {
     pub max_buffered_bytes: u64,
     /// How long a client may read nothing before its request is cancelled.
     pub write_stall_timeout: Duration,
+    /// Silence before a stream's first byte after which, each time, a comment keeps it alive; None: none are sent.
+    pub sse_keep_alive: Option<Duration>,
     /// Which web pages may call.
     pub cors_origins: CorsOrigins,
+    /// The listener's certificate; None: plain HTTP.
+    pub tls: Option<HttpTls>,
+}
+
+/// The certificate that clients see. The files' contents may change while the edge runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpTls {
+    /// Chain in PEM, the leaf first.
+    pub cert: PathBuf,
+    /// The leaf's private key in PEM.
+    pub key: PathBuf,
 }
 
 /// The origins that browsers may call from.
@@ -275,7 +288,7 @@ impl EdgeConfig {
         let http = file.section("http", &HTTP);
         let http_listen = http.as_ref().map_err(|no| *no).and_then(|section| section.read("listen"));
         let auth = auth::auth(&file, environment, &http, http_listen);
-        let http = http.and_then(|section| listeners::http(&section, http_listen));
+        let http = http.and_then(|section| listeners::http(&section, http_listen, origin));
         let admin = file.section("admin", &ADMIN).and_then(|section| listeners::admin(&section, http_listen));
         let certs = file.section("certs", &EDGE_CERTS).and_then(|section| listeners::certs(&section, origin));
         let provider_pool = file.section("provider_pool", &PROVIDER_POOL).and_then(|s| listeners::pool(&s));

@@ -24,7 +24,7 @@ mod tree;
 
 pub use difference::{Action, Change, Difference, FieldChange, Subject, difference};
 pub use edge::{
-    Adapter, Admin, Auth, AuthKey, Candidate, CorsOrigins, EdgeCerts, EdgeConfig, Http, Model, Node,
+    Adapter, Admin, Auth, AuthKey, Candidate, CorsOrigins, EdgeCerts, EdgeConfig, Http, HttpTls, Model, Node,
     Provider, ProviderPool, Quic, Upstream,
 };
 pub use endpoint::{Endpoint, EndpointError, EndpointPattern, EndpointPatternError};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::difference::Subject;
 use crate::edge::{Adapter, AuthKey, CorsOrigins, EdgeConfig, Model, Node, Provider};
 use crate::schema::{
-    ADMIN, AUTH_KEY, EDGE_CERTS, HTTP, Key, MODEL, NODE_ITEM, PROVIDER, PROVIDER_POOL, QUIC, Shape,
+    ADMIN, AUTH_KEY, EDGE_CERTS, HTTP, HTTP_TLS, Key, MODEL, NODE_ITEM, PROVIDER, PROVIDER_POOL, QUIC, Shape,
 };
 
 /// One thing that can change by itself.
@@ -53,7 +53,15 @@ fn sections(config: &EdgeConfig) -> Vec<Part> {
                 ("max_body_bytes", http.max_body_bytes.to_string()),
                 ("max_buffered_bytes", http.max_buffered_bytes.to_string()),
                 ("write_stall_timeout_ms", millis(http.write_stall_timeout)),
+                ("sse_keep_alive_ms", optional(http.sse_keep_alive.map(millis))),
                 ("cors_origins", cors_origins(&http.cors_origins)),
+            ],
+        ),
+        section(
+            &HTTP_TLS,
+            vec![
+                ("cert", optional(http.tls.as_ref().map(|tls| tls.cert.display()))),
+                ("key", optional(http.tls.as_ref().map(|tls| tls.key.display()))),
             ],
         ),
         section(&ADMIN, vec![("listen", admin.listen.to_string())]),

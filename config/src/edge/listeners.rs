@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
-use super::{Admin, CorsOrigins, EdgeCerts, Http, ProviderPool, Quic};
+use super::{Admin, CorsOrigins, EdgeCerts, Http, HttpTls, ProviderPool, Quic};
 use crate::issue::NoValue;
 use crate::load::beside;
 use crate::names::Origin;
+use crate::schema::HTTP_TLS;
 use crate::section::Section;
 use crate::tree::{Value, index_path};
 
@@ -17,11 +19,17 @@ pub(super) fn quic(section: &Section<'_>) -> Result<Quic, NoValue> {
     Ok(Quic { listen: listen?, idle_timeout: idle_timeout?, segmentation_offload: segmentation_offload? })
 }
 
-pub(super) fn http(section: &Section<'_>, listen: Result<SocketAddr, NoValue>) -> Result<Http, NoValue> {
+pub(super) fn http(
+    section: &Section<'_>,
+    listen: Result<SocketAddr, NoValue>,
+    origin: &Path,
+) -> Result<Http, NoValue> {
     let max_body_bytes = section.read("max_body_bytes");
     let max_buffered_bytes = section.read("max_buffered_bytes");
     let write_stall_timeout = section.millis("write_stall_timeout_ms");
+    let sse_keep_alive = section.optional::<u64>("sse_keep_alive_ms");
     let cors_origins = cors_origins(section);
+    let tls = tls(section, origin);
     let (max_body_bytes, max_buffered_bytes) = (max_body_bytes?, max_buffered_bytes?);
     if max_buffered_bytes < max_body_bytes {
         let expected = format!("at least `http.max_body_bytes`, {max_body_bytes}");
@@ -32,8 +40,19 @@ pub(super) fn http(section: &Section<'_>, listen: Result<SocketAddr, NoValue>) -
         max_body_bytes,
         max_buffered_bytes,
         write_stall_timeout: write_stall_timeout?,
+        sse_keep_alive: sse_keep_alive?.map(Duration::from_millis),
         cors_origins: cors_origins?,
+        tls: tls?,
     })
+}
+
+fn tls(http: &Section<'_>, origin: &Path) -> Result<Option<HttpTls>, NoValue> {
+    if !http.is_written("tls") {
+        return Ok(None);
+    }
+    let section = http.section("tls", &HTTP_TLS)?;
+    let (cert, key) = (section.read("cert"), section.read("key"));
+    Ok(Some(HttpTls { cert: beside(origin, cert?), key: beside(origin, key?) }))
 }
 
 fn cors_origins(section: &Section<'_>) -> Result<CorsOrigins, NoValue> {

@@ -18,6 +18,7 @@ pub(crate) static EDGE_SHAPES: &[&Shape] = &[
     &EDGE,
     &QUIC,
     &HTTP,
+    &HTTP_TLS,
     &ADMIN,
     &EDGE_CERTS,
     &AUTH,
@@ -59,7 +60,18 @@ pub(crate) static HTTP: Shape = Shape {
         Key::new("max_body_bytes", Integer(1, 16 << 30), Means("67108864"), Live),
         Key::new("max_buffered_bytes", Integer(1, 1 << 40), Means("536870912"), Live),
         Key::new("write_stall_timeout_ms", Integer(1, DAY_MS), Means("60000"), Live),
+        // From 10 s: it fixes the answer's status, so quick refusals must come before it.
+        Key::new("sse_keep_alive_ms", Integer(10_000, DAY_MS), Leaves("none are sent"), Live),
         Key::new("cors_origins", List("web origins, or of `*` alone"), Means("[\"*\"]"), Live),
+        Key::section("tls", Leaves("plain HTTP")),
+    ],
+};
+
+pub(crate) static HTTP_TLS: Shape = Shape {
+    path: "http.tls",
+    keys: &[
+        Key::new("cert", Text("the path of a file"), Refused, Restart),
+        Key::new("key", Text("the path of a file"), Refused, Restart),
     ],
 };
 

@@ -18,6 +18,12 @@ fn every_setting_of_an_edge_file_arrives_where_it_belongs() {
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
     assert_eq!((config.http.max_body_bytes, config.http.max_buffered_bytes), (1000, 2000));
     assert_eq!(config.http.write_stall_timeout, Duration::from_secs(3));
+    assert_eq!(config.http.sse_keep_alive, Some(Duration::from_secs(15)));
+    let tls = config.http.tls.as_ref().expect("it is written");
+    assert_eq!(
+        (tls.cert.as_path(), tls.key.as_path()),
+        (Path::new("/etc/iop/tls.pem"), Path::new("/keys/tls.key"))
+    );
     assert_eq!(
         config.http.cors_origins,
         CorsOrigins::Only(vec!["https://a.example".parse().expect("an origin")])
@@ -65,6 +71,7 @@ fn an_edge_file_without_settings_has_the_documented_defaults() {
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
     assert_eq!((config.http.max_body_bytes, config.http.max_buffered_bytes), (64 << 20, 512 << 20));
     assert_eq!(config.http.write_stall_timeout, Duration::from_secs(60));
+    assert_eq!((config.http.sse_keep_alive, &config.http.tls), (None, &None));
     assert_eq!(config.http.cors_origins, CorsOrigins::Any);
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:9090");
     assert_eq!(config.certs.dir, Path::new("/pki"));
