@@ -122,7 +122,7 @@ async fn a_connection_closed_by_the_edge_returns_the_lease() {
 // [lease-lifecycle] node disconnect
 #[tokio::test]
 async fn a_node_that_vanishes_returns_the_lease_after_the_idle_timeout() {
-    let settings = QuicSettings { idle_timeout: Duration::from_millis(400), ..EDGE_SETTINGS };
+    let settings = QuicSettings { idle_timeout: Duration::from_millis(800), ..EDGE_SETTINGS };
     let (process, at_edge) = Process::node(settings, |_connection| std::future::ready(())).await;
     let (lease, mut drops) = lease();
     let mut run =
