@@ -245,7 +245,8 @@ fn request([model, size, context, key]: [u8; 4]) -> Request {
         // The last one is never configured, so it is asked for less often.
         model: if model % 32 == 31 { MODELS[4] } else { pick(&MODELS[..4], model) }.into(),
         api: pick(&[Api(1), Api(1), Api(1), Api(2)], size / 8),
-        tokens: pick(&[10, 100, 10, 1000, 10, 100, 10, 3000], size),
+        // On, under and over the thresholds and windows of `change`.
+        tokens: pick(&[10, 50, 10, 100, 10, 200, 1000, 3000], size),
         context: pick(&[Context::Estimated, Context::Estimated, Context::Long, Context::Normal], context),
         key: (key % 4 != 0).then(|| pick(&KEYS, key / 4).into()),
     }
