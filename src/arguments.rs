@@ -62,6 +62,10 @@ pub(crate) struct Demo {
     /// Requests that each provider runs at once
     #[arg(long, default_value = "2")]
     pub(crate) capacity: NonZeroU32,
+    /// Check the promise instead of serving: two model names of one capacity-1 server, called at once; exit code 1 if the
+    /// server ever saw two requests, or if a counter is not back at 0
+    #[arg(long, conflicts_with_all = ["providers", "capacity", "http", "admin", "quic"])]
+    pub(crate) smoke: bool,
 }
 
 #[derive(Debug, Subcommand)]

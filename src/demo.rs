@@ -2,7 +2,7 @@
 
 use crate::arguments::Demo;
 use crate::failure::Failure;
-use crate::{edge, signals};
+use crate::{edge, signals, smoke};
 use iop_certs::{InitOptions, NodeId};
 use iop_config::{EdgeConfig, NodeConfig};
 use iop_edge::Addresses;
@@ -25,6 +25,18 @@ struct Server {
 
 pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
     let stop = signals::stop()?;
+    if options.smoke {
+        return smoke::run(options, stop).await;
+    }
+    serve(&options, stop, greet).await
+}
+
+/// Runs edge and node until they are stopped. `ready` is called once, with the first model's name, when they answer.
+pub(crate) async fn serve(
+    options: &Demo,
+    stop: CancellationToken,
+    ready: impl FnOnce(&Addresses, &str) + Send,
+) -> Result<ExitCode, Failure> {
     let mut servers = Vec::new();
     for url in &options.providers {
         let models = tokio::select! {
@@ -38,7 +50,7 @@ pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
     let bundle = make_certificates(&folder.path().join("pki"))?;
     // A real file, so that it can be looked at, edited and refreshed like any other.
     let file = folder.path().join("edge.yaml");
-    std::fs::write(&file, edge_file(&options, &servers))
+    std::fs::write(&file, edge_file(options, &servers))
         .map_err(|error| Failure::other(format!("cannot write {}: {error}", file.display())))?;
     let config = EdgeConfig::load(&file).map_err(|error| Failure::load(&file, error))?;
     let model = config.models.first().map(|model| model.id.to_string());
@@ -60,10 +72,10 @@ pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
         let text = node_file(addresses.quic, &bundle, &servers);
         let origin = folder.path().join("node.yaml");
         let config = NodeConfig::parse(&text, &origin).map_err(Failure::config)?;
-        let mut first = true;
+        let mut ready = Some(ready);
         let exit = iop_node::run(NodeOptions::new(config, rand::random()), edge_ended.cancelled(), |_| {
-            if std::mem::take(&mut first) {
-                greet(&addresses, &model);
+            if let Some(ready) = ready.take() {
+                ready(&addresses, &model);
             }
         });
         let exit = exit.await;

@@ -9,6 +9,7 @@ mod failure;
 mod logging;
 mod node;
 mod signals;
+mod smoke;
 
 use arguments::{Arguments, Command, ConfigCommand};
 use clap::Parser;
