@@ -10,7 +10,7 @@ use iop_transport::wire::{Applied, Apply, EdgeMessage, NodeMessage, Welcome};
 use iop_transport::{Connection, endpoint};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tracing::warn;
 
@@ -73,7 +73,8 @@ impl Control {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let welcome = EdgeMessage::Welcome(Welcome {
             generation: self.generation.0,
-            edge_time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            edge_time_ms: millis(now),
+            idle_timeout_ms: millis(sessions.idle_timeout),
             apply: self.next_apply(sessions),
         });
         let mut outgoing = Some(welcome);
@@ -168,4 +169,8 @@ impl Control {
         sessions.registry.set_refusals(&self.node, self.generation, refusals);
         sessions.desk.applied(&self.node, self.generation, in_force);
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -90,6 +90,7 @@ impl Edge {
             registry: registry.clone(),
             live: live.clone(),
             events: events.clone(),
+            idle_timeout: settings.idle_timeout,
             deployment: identity.deployment.into(),
         };
         let gateway = Gateway::new(live.clone(), desk.clone(), registry.clone());

@@ -34,6 +34,8 @@ pub(crate) struct Sessions {
     pub registry: Registry,
     pub live: Live,
     pub events: Events,
+    /// Silence after which QUIC gives a connection up.
+    pub idle_timeout: Duration,
     /// The trust domain of node identities.
     pub deployment: Arc<str>,
 }

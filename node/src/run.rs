@@ -182,6 +182,7 @@ impl Driver {
         let generation = registration.welcome.generation;
         tracing::info!(%node, edge = shown, generation, "connected");
         self.said = None;
+        self.compare_keep_alive(Duration::from_millis(registration.welcome.idle_timeout_ms));
         let span = tracing::info_span!("session", %node, generation);
         match session::serve(registered, &self.providers, &self.stop, on_welcome).instrument(span).await {
             Some(diagnosis) => {
@@ -190,6 +191,18 @@ impl Driver {
                 Event::Lost(failure)
             }
             None => Event::Shutdown,
+        }
+    }
+
+    /// Two lost packets in a row must not end a connection.
+    fn compare_keep_alive(&self, idle_timeout: Duration) {
+        let keep_alive = self.dialer.settings.keep_alive.unwrap_or_default();
+        if keep_alive * 3 > idle_timeout {
+            tracing::warn!(
+                keep_alive_ms = keep_alive.as_millis(),
+                idle_timeout_ms = idle_timeout.as_millis(),
+                "keep_alive_ms is more than a third of the edge's quic.idle_timeout_ms: the connection will be lost at times"
+            );
         }
     }
 

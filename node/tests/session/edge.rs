@@ -109,7 +109,8 @@ impl Guest {
     pub(crate) async fn welcome(&mut self, generation: u64, providers: Vec<ProviderSettings>) {
         let edge_time_ms = u64::try_from(iop_certs::now()).expect("after 1970") * 1000;
         let apply = Apply { revision: 1, providers };
-        let welcome = EdgeMessage::Welcome(Welcome { generation, edge_time_ms, apply });
+        let welcome =
+            EdgeMessage::Welcome(Welcome { generation, edge_time_ms, idle_timeout_ms: 10_000, apply });
         self.send.send(&welcome).await.expect("the node reads its Welcome");
     }
 

@@ -50,6 +50,9 @@ pub struct Welcome {
     pub generation: u64,
     /// The edge's clock, in milliseconds since 1970, so that a node can notice that its own is off.
     pub edge_time_ms: u64,
+    /// Silence after which the edge gives the connection up, in milliseconds, so that a node can notice that it makes
+    /// itself heard too seldom.
+    pub idle_timeout_ms: u64,
     /// The first state of the node's providers.
     pub apply: Apply,
 }

@@ -46,8 +46,12 @@ fn samples() -> Vec<(Bytes, Reads)> {
         revision: 7,
         refused: vec![RefusedProvider { id: "llama".into(), reason: "not allowed".into() }],
     };
-    let welcome =
-        Welcome { generation: 9, edge_time_ms: 1 << 41, apply: Apply { revision: 1, providers: Vec::new() } };
+    let welcome = Welcome {
+        generation: 9,
+        edge_time_ms: 1 << 41,
+        idle_timeout_ms: 0,
+        apply: Apply { revision: 1, providers: Vec::new() },
+    };
     vec![
         (body(&Hello { instance: [1; 16], dial: 1, software: "iop".into() }), reads::<Hello>),
         (body(&EdgeMessage::Welcome(welcome)), reads::<EdgeMessage>),

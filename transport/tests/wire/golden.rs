@@ -77,12 +77,13 @@ fn the_bytes_of_the_edges_control_messages_stay() {
     let welcome = Welcome {
         generation: 70_000,
         edge_time_ms: 1_800_000_000_000,
+        idle_timeout_ms: 10_000,
         apply: Apply { revision: 1, providers: vec![openai] },
     };
     let messages = [
         (
             EdgeMessage::Welcome(welcome),
-            "00000053 00fc70110100fd00505c18a30100000101056c6c616d610015687474703a2f2f3132372\
+            "00000056 00fc70110100fd00505c18a3010000fb10270101056c6c616d610015687474703a2f2f3132372\
              e302e302e313a383038310401094c4c414d415f4b45590106782d7465616d036c6162fb8813fcc02\
              70900fcc0d40100",
         ),

@@ -37,7 +37,7 @@ async fn messages_travel_both_ways_after_hello() {
     let (heard, mut to_node, mut from_node) = heard.expect("a good Hello");
     assert_eq!(heard, said);
     let apply = Apply { revision: 1, providers: Vec::new() };
-    let welcome = EdgeMessage::Welcome(Welcome { generation: 1, edge_time_ms: 5, apply });
+    let welcome = EdgeMessage::Welcome(Welcome { generation: 1, edge_time_ms: 5, idle_timeout_ms: 0, apply });
     for message in [welcome, EdgeMessage::Ping { nonce: 4 }, EdgeMessage::Drain] {
         within(to_node.send(&message)).await.expect("a live stream");
         assert_eq!(within(from_edge.recv()).await, Ok(Some(message)));
