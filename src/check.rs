@@ -7,7 +7,7 @@ use std::path::Path;
 pub(crate) fn run(file: &Path) -> Result<(), Failure> {
     match iop_config::check(file, Environment::Unchecked) {
         Ok(kind) => {
-            println!("{}: a valid {kind} file", file.display());
+            println!("{}: valid, {kind}", file.display());
             Ok(())
         }
         Err(LoadError::Invalid(issues)) => {

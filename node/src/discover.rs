@@ -53,10 +53,15 @@ struct Entry {
     id: String,
 }
 
+/// A URL without its user part, which may hold a password.
+fn without_user(url: &str) -> String {
+    url.rsplit_once('@').map_or_else(|| url.to_owned(), |(_, host)| format!("…@{host}"))
+}
+
 /// The ids of the models that the server at `url` lists under `/v1/models`.
 pub async fn list_models(url: &str) -> Result<Vec<String>, DiscoverError> {
     let endpoint: Endpoint =
-        url.parse().map_err(|source| DiscoverError::Url { url: url.to_owned(), source })?;
+        url.parse().map_err(|source| DiscoverError::Url { url: without_user(url), source })?;
     let no_answer = |problem: String| DiscoverError::NoAnswer { url: url.to_owned(), problem };
     let not_a_list = |problem: String| DiscoverError::NotAList { url: url.to_owned(), problem };
     if endpoint.https() {
