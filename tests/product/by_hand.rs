@@ -1,6 +1,6 @@
-//! The three processes by hand: the commands and the example files that a newcomer finds, with nothing but ports changed.
+//! The three processes by hand: README's own commands and the example files, with nothing but ports changed.
 
-use crate::lab::{DEADLINE, EXIT_LIMIT, Site};
+use crate::lab::{DEADLINE, EXIT_LIMIT, Site, curl_arguments, curl_request};
 use iop_tests::engine::{Engine, Script};
 use iop_tests::http::{Call, open, send};
 use iop_tests::process::{Process, Signal, ready_values};
@@ -19,6 +19,17 @@ fn example(name: &str, changes: &[(&str, &str)]) -> String {
     })
 }
 
+/// The commands in the code blocks of README's section of three processes, without their comments.
+fn readme() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let section = text.split_once("\n## Three processes\n").expect("README has that section").1;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let blocks = section.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
+    let joined: String = blocks.map(|block| block.replace("\\\n", " ")).collect();
+    joined.lines().map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned()).collect()
+}
+
 struct ByHand {
     edge: Process,
     node: Process,
@@ -28,10 +39,23 @@ struct ByHand {
 
 impl ByHand {
     async fn start(engine: &Engine) -> Self {
+        let commands = readme();
+        let [copy, init, issue, edge, node, _curl, _snapshot] = commands.as_slice() else {
+            panic!("{commands:#?}")
+        };
+        assert_eq!(copy, "cp -r config/examples my-iop && cd my-iop");
+        let arguments = |line: &str| {
+            let words = line.split(' ').map(str::to_owned);
+            let [program, arguments @ ..] = &words.collect::<Vec<_>>()[..] else {
+                panic!("{line:?} is empty")
+            };
+            assert_eq!(program, "iop", "{line:?}");
+            arguments.to_vec()
+        };
         let site = Site::empty();
-        for args in ["certs init --dir pki", "certs issue --dir pki --node gpu-a"] {
-            let args: Vec<&str> = args.split(' ').collect();
-            site.run(&args).await.expect_success(&args.join(" "));
+        for line in [init, issue] {
+            let arguments = arguments(line);
+            site.run(&borrowed(&arguments)).await.expect_success(line);
         }
         let listen = [
             ("listen: \"[::]:7443\"", "listen: \"[::]:0\""),
@@ -41,20 +65,24 @@ impl ByHand {
         // The example leaves the admin listener at its default port.
         let edge_file = example("edge.yaml", &listen) + "\nadmin: { listen: \"127.0.0.1:0\" }\n";
         site.write("edge.yaml", &edge_file);
-        let mut edge = site.start(&["edge", "--config", "edge.yaml"]);
+        let mut edge = site.start(&borrowed(&arguments(edge)));
         let ready = ready_values(&edge.wait_for_line("ready ", DEADLINE).await);
         let quic: SocketAddr = ready["quic"].parse().expect("an address");
         let address = format!("127.0.0.1:{}", quic.port());
         site.write("node.yaml", &example("node.yaml", &[("127.0.0.1:7443", &address)]));
-        let mut node = site.start(&["node", "--config", "node.yaml"]);
+        let mut node = site.start(&borrowed(&arguments(node)));
         let welcomed = node.wait_for_line("ready ", DEADLINE).await;
         assert_eq!(welcomed, format!("ready node=gpu-a edge={address} generation=1"));
         Self { edge, node, http: ready["http"].parse().expect("an address"), _site: site }
     }
 }
 
+fn borrowed(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}
+
 #[tokio::test]
-async fn the_example_files_and_the_commands_beside_them_make_a_deployment_that_answers() {
+async fn the_commands_of_readme_and_the_example_files_make_a_deployment_that_answers() {
     let engine = Engine::start();
     let script = Script::stream(4, Duration::ZERO);
     engine.set_script(script.clone());
@@ -81,9 +109,14 @@ async fn the_example_files_and_the_commands_beside_them_make_a_deployment_that_a
         assert_eq!(text, script.text());
         assert_eq!(events.last().expect("events").0.data, "[DONE]");
     }
+    let curl = readme()[5].replace("127.0.0.1:8080", &hand.http.to_string());
+    let call = curl_request(&curl_arguments(&curl).await, hand.http);
+    let (events, end) = open(hand.http, call).await.expect("the stream begins").events().await;
+    end.expect("a clean end");
+    assert_eq!(events.iter().map(|(event, _)| event.text()).collect::<String>(), script.text());
     let paths: Vec<String> = engine.look(|log| log.scripted().map(|request| request.path.clone()).collect());
     let (chat, completions) = ("/v1/chat/completions", "/v1/completions");
-    assert_eq!(paths, [chat, completions, "/v1/embeddings", chat, completions]);
+    assert_eq!(paths, [chat, completions, "/v1/embeddings", chat, completions, chat]);
 
     for (process, name) in [(&mut hand.node, "node"), (&mut hand.edge, "edge")] {
         let begun = Instant::now();

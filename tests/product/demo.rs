@@ -1,8 +1,10 @@
 //! `iop demo` with the built-in model: what it prints is true, both names answer, and it leaves nothing behind.
 
-use crate::lab::{DEADLINE, EXIT_LIMIT, Site};
+use crate::lab::{DEADLINE, EXIT_LIMIT, Site, curl_arguments, curl_request};
 use iop_tests::http::{Call, open, send};
-use iop_tests::process::{Process, Program, Signal, ready_values};
+#[cfg(feature = "real")]
+use iop_tests::process::Program;
+use iop_tests::process::{Process, Signal, ready_values};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -110,19 +112,11 @@ async fn both_names_of_the_demo_answer_plain_and_streamed() {
     demo.stop(Signal::INT).await;
 }
 
-/// The line as a shell understands it, with a `curl` that only shows its arguments: plain Rust machines have no other.
 #[tokio::test]
 async fn the_printed_curl_line_is_good_shell_and_the_request_in_it_is_answered() {
     let demo = Demo::start(&[]).await;
-    let script = format!("curl() {{ printf '%s\\n' \"$@\"; }}; {}", demo.printed("Try it:"));
-    let shown = Program::new("/bin/sh").args(["-c", &script]).run(DEADLINE).await.expect_success("sh");
-    let [flag, url, data, body] = shown.stdout.as_slice() else { panic!("{shown:#?}") };
-    assert_eq!((flag.as_str(), data.as_str()), ("-N", "-d"));
-    let path = url.strip_prefix(&format!("http://{}", demo.http)).expect("the demo's own address");
-    let call = Call::post(path, &serde_json::from_str(body).expect("JSON"));
-    // What curl says of a body that is given with -d.
-    let form = vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
-    let mut stream = open(demo.http, Call { headers: form, ..call }).await.expect("the stream begins");
+    let arguments = curl_arguments(&demo.printed("Try it:")).await;
+    let mut stream = open(demo.http, curl_request(&arguments, demo.http)).await.expect("the stream begins");
     assert_eq!(stream.status, 200);
     let (events, end) = stream.events().await;
     end.expect("a clean end");

@@ -3,7 +3,9 @@
 use iop_tests::deadline::wait_until;
 use iop_tests::deployment::{Deployment, PROCESS_DEADLINE, Plan};
 use iop_tests::engine::Engine;
+use iop_tests::http::Call;
 use iop_tests::process::{Finished, Process, Program};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -89,6 +91,25 @@ impl Site {
 fn program(folder: &Path, args: &[&str]) -> Program {
     let name = args.iter().take(1).copied().collect::<String>();
     Program::new(IOP).named(&name).args(args).directory(folder).env("RUST_LOG", "info")
+}
+
+/// The arguments that a `curl` in this line of shell gets. A function stands in for the program: a machine with only Rust
+/// may not have it.
+pub(crate) async fn curl_arguments(line: &str) -> Vec<String> {
+    let script = format!("curl() {{ printf '%s\\n' \"$@\"; }}; {line}");
+    let shell = Program::new("/bin/sh").args(["-c", &script]);
+    shell.run(DEADLINE).await.expect_success("the shell").stdout
+}
+
+/// The request that `curl -N URL -d BODY` makes at this address.
+pub(crate) fn curl_request(arguments: &[String], address: SocketAddr) -> Call {
+    let [flag, url, data, body] = arguments else { panic!("four arguments: {arguments:?}") };
+    assert_eq!((flag.as_str(), data.as_str()), ("-N", "-d"));
+    let path = url.strip_prefix(&format!("http://{address}")).expect("the edge's own address");
+    let call = Call::post(path, &serde_json::from_str(body).expect("JSON"));
+    // What curl says of a body that is given with -d.
+    let form = vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
+    Call { headers: form, ..call }
 }
 
 /// One edge and one node in front of the engine: model `ornith:35b`, which the engine knows as `upstream-model`.
