@@ -1,0 +1,52 @@
+//! A certificate that ends while its connection lives.
+
+use crate::clients::{Client, assert_unavailable, call};
+use crate::lab::{
+    DEADLINE, IOP, NODE, among_others, keep_ports, start_edge_again, stop_edge, usual, wait_at_rest, welcomed,
+};
+use iop_certs::InitOptions;
+use iop_tests::deployment::Deployment;
+use iop_tests::engine::Engine;
+use iop_tests::process::Signal;
+use std::time::{Duration, Instant};
+
+const DAY_SEC: i64 = 24 * 60 * 60;
+
+/// Life of the certificate when the node starts. Long enough to be welcomed on a busy machine.
+const LIFE_SEC: i64 = 6;
+
+// [certs]
+#[tokio::test]
+async fn a_connection_ends_with_its_certificate_and_the_node_says_so() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    let mut deployment = Deployment::start_edge(IOP, usual(&engine, 1)).await;
+    keep_ports(&mut deployment);
+    stop_edge(&mut deployment, Signal::TERM).await;
+    let pki = deployment.path("pki");
+    std::fs::remove_dir_all(&pki).expect("the certificates are there");
+    // Certificates last whole days, so this one is of yesterday, and so is its authority.
+    let yesterday = iop_certs::now() - DAY_SEC;
+    iop_certs::init(&pki, &InitOptions::default(), yesterday).expect("an authority");
+    start_edge_again(&mut deployment).await;
+    let node_id = NODE.parse().expect("a node's id");
+    let issued = iop_certs::now() - DAY_SEC + LIFE_SEC;
+    iop_certs::issue_node(&pki, &node_id, 1, issued).expect("a certificate for some seconds");
+    let begun = Instant::now();
+    let mut node = deployment.launch_node(NODE);
+    welcomed(&mut node).await;
+    let (answer, _) = Client::send(deployment.http, call("before", false)).answer().await;
+    assert_eq!(answer.status, 200);
+
+    assert_eq!(node.wait_for_exit(DEADLINE).await.code(), Some(4));
+    let life = Duration::from_secs(LIFE_SEC.unsigned_abs());
+    let lived = begun.elapsed();
+    assert!(lived + Duration::from_secs(1) >= life && lived <= life + Duration::from_secs(3), "{lived:?}");
+    let (answer, _) = Client::send(deployment.http, call("after", false)).answer().await;
+    assert_unavailable(&answer);
+    let lines = node.stderr();
+    let said = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
+    assert_eq!(said("closed the connection: this node's certificate has expired"), 1, "{lines:#?}");
+    assert!(deployment.edge.stderr().iter().any(|line| line.contains("its certificate has expired")));
+    wait_at_rest(&deployment).await;
+}

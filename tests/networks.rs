@@ -1,0 +1,1 @@
+//! Nodes behind broken networks, in network namespaces of their own: Linux, root, iproute2, nftables and conntrack.
