@@ -3,7 +3,7 @@
 
 use crate::admission::{Api, Grant, ProviderKey, Refusal};
 use crate::desk::{Admission, Desk, Lease};
-use crate::gateway::{GatewayError, provider_name};
+use crate::gateway::{GatewayError, ModelText, provider_name};
 use crate::live::Live;
 use crate::registry::Registry;
 use crate::scan::replace_model;
@@ -33,6 +33,8 @@ pub(crate) struct RunRequest {
     pub(crate) model: Arc<str>,
     /// Where the model's literal is in the body.
     pub(crate) model_literal: Range<usize>,
+    /// How it is written there.
+    pub(crate) model_text: ModelText,
     pub(crate) operation: Option<Operation>,
     pub(crate) body: Vec<Bytes>,
 }
@@ -116,7 +118,8 @@ impl Dispatch {
             .ok_or_else(|| Failure::Elsewhere(GatewayError::ModelNotFound(request.model.to_string())))?;
         let body = match &target {
             Target { model, tunnel: true } if *model != request.model => {
-                replace_model(request.body.clone(), request.model_literal.clone(), model)
+                let name = request.model_text.write(model);
+                replace_model(request.body.clone(), request.model_literal.clone(), name)
             }
             _ => request.body.clone(),
         };

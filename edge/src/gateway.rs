@@ -4,7 +4,10 @@
 mod auth;
 mod body;
 mod error;
+mod format;
+mod keep_alive;
 mod models;
+mod multipart;
 mod normalized;
 mod relay;
 mod route;
@@ -17,8 +20,12 @@ use crate::estimate::{Estimator, UsageReport};
 use crate::live::{Live, Settings};
 use crate::registry::Registry;
 use crate::scan::estimate_tokens;
+use crate::server::ClientPace;
+use body::Buffered;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use format::{Format, Labelled};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use iop_transport::wire::Header;
@@ -27,6 +34,7 @@ use std::sync::Arc;
 use tracing::{Instrument, info, info_span};
 
 pub(crate) use error::{GatewayError, provider_name};
+pub(crate) use format::ModelText;
 
 /// A response's body, streamed as it comes.
 pub(crate) type Body = UnsyncBoxBody<Bytes, AnswerBroken>;
@@ -70,19 +78,26 @@ impl Gateway {
     pub(crate) async fn handle(self, request: Request<Incoming>) -> Response<Body> {
         let request_id = request_id();
         let settings = self.live.get();
-        let origin = auth::allowed_origin(&settings.config.http.cors_origins, request.headers());
-        let span =
-            info_span!("request", id = %request_id, method = %request.method(), path = request.uri().path());
-        let mut response = if auth::is_preflight(&request) {
-            auth::preflight(request.headers())
+        let (parts, mut incoming) = request.into_parts();
+        let (path, version) = (parts.uri.path().to_owned(), parts.version);
+        let origin = auth::allowed_origin(&settings.config.http.cors_origins, &parts.headers);
+        let span = info_span!("request", id = %request_id, method = %parts.method, %path);
+        let mut response = if auth::is_preflight(&parts) {
+            auth::preflight(&parts.headers)
         } else {
-            let dialect = route::dialect(request.uri().path());
-            let answered = self.answer(request, &settings, &request_id).instrument(span.clone()).await;
-            answered.unwrap_or_else(|error| {
-                let (status, code) = error.status_and_code();
-                span.in_scope(|| info!(status = status.as_u16(), code, %error, "refused"));
-                error.response(dialect, &request_id)
-            })
+            let answered = self.answer(&parts, &mut incoming, &settings, &request_id);
+            match answered.instrument(span.clone()).await {
+                Ok(response) => response,
+                Err(error) => {
+                    let (status, code) = error.status_and_code();
+                    span.in_scope(|| info!(status = status.as_u16(), code, %error, "refused"));
+                    // Over HTTP/2 the answer does not suffer from what the client still sends.
+                    if version < Version::HTTP_2 {
+                        body::discard(&parts.headers, &mut incoming).await;
+                    }
+                    error.response(route::dialect(&path), &request_id)
+                }
+            }
         };
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::from_str(&request_id) {
@@ -94,68 +109,115 @@ impl Gateway {
 
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        parts: &Parts,
+        incoming: &mut Incoming,
         settings: &Settings,
         request_id: &str,
     ) -> Result<Response<Body>, GatewayError> {
-        let key = auth::key(&settings.config.auth, request.headers())?;
-        match route::route(request.method(), request.uri().path()) {
+        let key = auth::key(&settings.config.auth, &parts.headers)?;
+        match route::route(&parts.method, parts.uri.path()) {
             Route::Models => Ok(models::list(&settings.config, self.started)),
             Route::Model(id) => models::one(&settings.config, &id, self.started),
-            Route::Run(route) => self.run(request, settings, route, key, request_id).await,
-            Route::MethodNotAllowed { allow } => {
-                Err(GatewayError::MethodNotAllowed(request.method().to_string(), allow))
+            Route::Run(route) => {
+                let accepted = self.accept(parts, incoming, settings, route, key).await?;
+                let keep_alive = settings.config.http.sse_keep_alive.filter(|_| accepted.is_stream());
+                let dialect = route.dialect;
+                let run = accepted.run(self.clone(), request_id.to_owned());
+                match keep_alive {
+                    Some(interval) => keep_alive::answer(run, interval, dialect).await,
+                    None => run.await,
+                }
             }
-            Route::NotFound => Err(GatewayError::PathNotFound(request.uri().path().to_owned())),
+            Route::MethodNotAllowed { allow } => {
+                Err(GatewayError::MethodNotAllowed(parts.method.to_string(), allow))
+            }
+            Route::NotFound => Err(GatewayError::PathNotFound(parts.uri.path().to_owned())),
         }
     }
 
-    async fn run(
+    /// Reads the request whole.
+    async fn accept(
         &self,
-        request: Request<Incoming>,
+        parts: &Parts,
+        incoming: &mut Incoming,
         settings: &Settings,
         route: RunRoute,
         key: Option<Arc<str>>,
-        request_id: &str,
-    ) -> Result<Response<Body>, GatewayError> {
-        let (parts, incoming) = request.into_parts();
+    ) -> Result<Accepted, GatewayError> {
         let context = context(&parts.headers)?;
+        let (format, labelled) = Format::of(&route, &parts.headers)?;
         let http = &settings.config.http;
-        let body = body::read(incoming, &self.budget, http.max_body_bytes, http.max_buffered_bytes).await?;
+        let limits = (http.max_body_bytes, http.max_buffered_bytes);
+        let body = body::read(incoming, &format, &self.budget, limits).await?;
         let field = body.scanned.model.as_ref();
         let field = field
             .filter(|field| !field.value.is_empty())
             .ok_or_else(|| GatewayError::InvalidRequest("the request names no `model`".into()))?;
-        let model: Arc<str> = field.value.as_str().into();
+        let mut headers = forwarded(&parts.headers);
+        if labelled == Labelled::Wrongly {
+            headers.retain(|(name, _)| name != header::CONTENT_TYPE.as_str());
+            headers.push((header::CONTENT_TYPE.as_str().to_owned(), Bytes::from_static(b"application/json")));
+        }
         let run = RunRequest {
-            method: parts.method,
+            method: parts.method.clone(),
             path: parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
-            headers: forwarded(&parts.headers),
-            model: model.clone(),
+            headers,
+            model: field.value.as_str().into(),
             model_literal: field.literal.clone(),
+            model_text: format.model_text(),
             operation: route.operation,
             body: body.chunks.clone(),
         };
+        let pace = parts.extensions.get().cloned().unwrap_or_default();
+        Ok(Accepted { run, route, body, context, key, pace })
+    }
+}
+
+/// A request that was read whole and is to be run.
+struct Accepted {
+    run: RunRequest,
+    route: RunRoute,
+    body: Buffered,
+    context: Context,
+    key: Option<Arc<str>>,
+    pace: ClientPace,
+}
+
+impl Accepted {
+    /// Whether the answer will be a stream of events.
+    fn is_stream(&self) -> bool {
+        self.route.streams && self.body.scanned.stream
+    }
+
+    /// Waits for admission and for a provider to begin its answer.
+    async fn run(self, gateway: Gateway, request_id: String) -> Result<Response<Body>, GatewayError> {
+        let Self { run: request, route, body, context, key, pace } = self;
+        let model = request.model.clone();
         let estimated = estimate_tokens(&body.scanned.text);
-        let admission = self.desk.submit(admission::Request {
+        let admission = gateway.desk.submit(admission::Request {
             model: model.clone(),
             api: route.api,
-            tokens: self.estimator.correct(&model, estimated),
+            tokens: gateway.estimator.correct(&model, estimated),
             context,
             key,
         });
-        let Started { run: edge_run, reply, provider } =
-            self.dispatch.start(admission, &run, route.api).await?;
+        let Started { run, reply, provider } = gateway.dispatch.start(admission, &request, route.api).await?;
         info!(%model, node = %provider.node, provider = %provider.provider, "started");
-        let usage = UsageReport { estimator: self.estimator.clone(), model: model.clone(), estimated };
+        let usage = UsageReport { estimator: gateway.estimator.clone(), model: model.clone(), estimated };
         match reply {
             Reply::Response { status, headers } => {
-                Ok(relay::response(edge_run, status, headers, route.dialect, usage))
+                Ok(relay::response(run, status, headers, route.dialect, usage, pace))
             }
             Reply::Normalized(operation) => {
-                let shape =
-                    normalized::Shape { operation, model: &model, request_id, scanned: &body.scanned, usage };
-                normalized::response(edge_run, &shape, &body.chunks, &provider).await
+                let shape = normalized::Shape {
+                    operation,
+                    model: &model,
+                    request_id: &request_id,
+                    scanned: &body.scanned,
+                    usage,
+                    pace,
+                };
+                normalized::response(run, &shape, &body.chunks, &provider).await
             }
         }
     }
@@ -205,8 +267,8 @@ const HOP_BY_HOP: [&str; 9] = [
 ];
 
 /// Headers that mean the edge: its credentials and its own framing. Browsers' origin and cookies too: the provider serves
-/// this edge, not the page.
-const NOT_FORWARDED: [&str; 10] = [
+/// this edge, not the page. And other methods than the one that was checked.
+const NOT_FORWARDED: [&str; 13] = [
     "authorization",
     "x-api-key",
     "api-key",
@@ -216,6 +278,9 @@ const NOT_FORWARDED: [&str; 10] = [
     "cookie",
     "origin",
     "referer",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
     CONTEXT_HEADER,
 ];
 

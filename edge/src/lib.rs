@@ -19,6 +19,7 @@ mod session;
 mod settings;
 
 pub use listeners::{Addresses, ListenError, Listeners};
+pub use server::HttpTlsError;
 
 use admin::Admin;
 use desk::Desk;
@@ -32,6 +33,7 @@ use iop_transport::tls::Credentials;
 use live::Live;
 use refresh::Refresher;
 use registry::Registry;
+use server::{Door, StallLimit};
 use session::Sessions;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -94,6 +96,8 @@ impl Edge {
             deployment: identity.deployment.into(),
         };
         let gateway = Gateway::new(live.clone(), desk.clone(), registry.clone());
+        let limits = live.clone();
+        let stall_limit = StallLimit::new(move || limits.get().config.http.write_stall_timeout);
         let stop = CancellationToken::new();
         let admin = Admin {
             desk: desk.clone(),
@@ -105,15 +109,16 @@ impl Edge {
         };
 
         let tracker = TaskTracker::new();
-        let operators =
-            server::serve(listeners.admin, stop.clone(), move |request| admin.clone().handle(request));
+        let door = Door { listener: listeners.admin, tls: None, stall_limit: stall_limit.clone() };
+        let operators = server::serve(door, stop.clone(), move |request| admin.clone().handle(request));
         tracker.spawn(operators);
         let accept = async {
             while let Some(incoming) = endpoint.accept().await {
                 tracker.spawn(sessions.clone().serve(incoming));
             }
         };
-        let http = server::serve(listeners.http, shutdown, move |request| gateway.clone().handle(request));
+        let door = Door { listener: listeners.http, tls: listeners.tls, stall_limit };
+        let http = server::serve(door, shutdown, move |request| gateway.clone().handle(request));
         ready(addresses);
         tokio::select! {
             () = desk.run_timer() => {}

@@ -1,5 +1,6 @@
 //! The edge's sockets: bound before anything starts, so that a port in use is an error at once.
 
+use crate::server::{HttpTlsError, Tls};
 use iop_config::EdgeConfig;
 use iop_transport::endpoint::{self, EDGE_SOCKET_BYTES, EndpointError};
 use iop_transport::{AsyncUdpSocket, Runtime};
@@ -13,6 +14,8 @@ use tokio::net::TcpListener;
 #[derive(Debug)]
 pub struct Listeners {
     pub(crate) http: TcpListener,
+    /// For clients; `None`: plain HTTP.
+    pub(crate) tls: Option<Tls>,
     pub(crate) admin: TcpListener,
     pub(crate) quic: Arc<dyn AsyncUdpSocket>,
     pub(crate) runtime: Arc<dyn Runtime>,
@@ -38,7 +41,7 @@ impl fmt::Display for Addresses {
     }
 }
 
-/// An address that the edge cannot listen on. Always local: mostly a second edge, or another program on the port.
+/// What the edge cannot listen with. Always local: mostly a second edge, or another program on the port.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// A TCP listener.
@@ -54,11 +57,15 @@ pub enum ListenError {
     /// The UDP socket.
     #[error("{0} (quic.listen)")]
     Udp(#[from] EndpointError),
+    /// The certificate of the client API.
+    #[error("{0} (http.tls)")]
+    Tls(#[from] HttpTlsError),
 }
 
 impl Listeners {
-    /// Binds the three sockets of the configuration.
+    /// Binds the three sockets of the configuration and reads the certificate that clients see.
     pub async fn bind(config: &EdgeConfig) -> Result<Self, ListenError> {
+        let tls = config.http.tls.as_ref().map(Tls::load).transpose()?;
         let (http, http_address) = tcp("http.listen", config.http.listen).await?;
         let (admin, admin_address) = tcp("admin.listen", config.admin.listen).await?;
         let address = config.quic.listen;
@@ -67,7 +74,7 @@ impl Listeners {
         let quic_address = socket.local_addr().map_err(udp)?;
         let (quic, runtime) = endpoint::tokio_socket(socket).map_err(udp)?;
         let addresses = Addresses { http: http_address, admin: admin_address, quic: quic_address };
-        Ok(Self { http, admin, quic, runtime, addresses })
+        Ok(Self { http, tls, admin, quic, runtime, addresses })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Body, GatewayError};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
 use iop_config::{Auth, CorsOrigins};
 use std::sync::Arc;
@@ -37,8 +38,8 @@ fn shown_key(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Whether a browser asks beforehand. Such a request never carries a key.
-pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
-    request.method() == Method::OPTIONS
+pub(super) fn is_preflight(request: &Parts) -> bool {
+    request.method == Method::OPTIONS
 }
 
 /// The answer to a preflight: what is asked for is allowed; the origin is checked by [`add_cors_headers`].
@@ -46,8 +47,9 @@ pub(super) fn preflight(request: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    headers
-        .insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, OPTIONS"));
+    let methods = HeaderValue::from_static("GET, HEAD, POST, OPTIONS");
+    headers.insert(header::ALLOW, methods.clone());
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     let asked = request.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let allowed = asked.unwrap_or_else(|| HeaderValue::from_static("authorization, content-type, x-api-key"));
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
@@ -75,6 +77,6 @@ pub(super) fn add_cors_headers(headers: &mut HeaderMap, origin: Option<HeaderVal
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("x-request-id, retry-after-ms"),
+        HeaderValue::from_static("x-request-id, retry-after, retry-after-ms"),
     );
 }

@@ -1,8 +1,11 @@
 //! Reads a request's body into memory, within limits, and scans it as it comes.
 
 use super::error::GatewayError;
+use super::format::Format;
+use super::multipart::MultipartScan;
 use crate::scan::{BodyScan, Scanned};
 use bytes::Bytes;
+use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use std::sync::Arc;
@@ -12,7 +15,13 @@ use std::time::Duration;
 /// Longest silence within a request's body. A slow upload is fine, a dead one is not.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A whole JSON body.
+/// Most bytes of a refused request that are read and discarded: some times the default limit of a body.
+const DISCARDED_BYTES: u64 = 256 << 20;
+
+/// Longest time in which they are.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A whole body.
 #[derive(Debug)]
 pub(crate) struct Buffered {
     /// Its bytes, as they came.
@@ -51,18 +60,47 @@ impl Drop for Share {
     }
 }
 
-/// Reads and scans the whole body: at most `max_body` bytes of it, `max_buffered` with all others.
+/// The scan of a body in its format.
+enum Scan {
+    Json(Box<BodyScan>),
+    Multipart(Box<MultipartScan>),
+}
+
+impl Scan {
+    fn new(format: &Format) -> Self {
+        match format {
+            Format::Json => Self::Json(Box::default()),
+            Format::Multipart { boundary } => Self::Multipart(Box::new(MultipartScan::new(boundary))),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), GatewayError> {
+        match self {
+            Self::Json(scan) => Ok(scan.push(bytes)?),
+            Self::Multipart(scan) => Ok(scan.push(bytes)?),
+        }
+    }
+
+    fn finish(self) -> Result<Scanned, GatewayError> {
+        match self {
+            Self::Json(scan) => Ok(scan.finish()?),
+            Self::Multipart(scan) => Ok(scan.finish()?),
+        }
+    }
+}
+
+/// Reads and scans the whole body, within limits in bytes: its own, and that of all bodies together.
 pub(crate) async fn read(
-    mut incoming: Incoming,
+    incoming: &mut Incoming,
+    format: &Format,
     budget: &Budget,
-    max_body: u64,
-    max_buffered: u64,
+    (max_body, max_buffered): (u64, u64),
 ) -> Result<Buffered, GatewayError> {
     if incoming.size_hint().lower() > max_body {
         return Err(GatewayError::TooLarge { max: max_body });
     }
     let mut share = Share { budget: budget.clone(), bytes: 0 };
-    let mut scan = BodyScan::new();
+    let mut scan = Scan::new(format);
     let mut chunks = Vec::new();
     loop {
         let frame = tokio::time::timeout(STALL_TIMEOUT, incoming.frame())
@@ -78,4 +116,25 @@ pub(crate) async fn read(
         chunks.push(bytes);
     }
     Ok(Buffered { chunks, scanned: scan.finish()?, _share: share })
+}
+
+/// Discards what a refused request still sends, within bounds. A connection that is closed while bytes come in is reset,
+/// and the client would see that instead of the answer.
+pub(crate) async fn discard(headers: &HeaderMap, incoming: &mut Incoming) {
+    // Who waits to be told sends nothing when it is refused.
+    if incoming.is_end_stream() || headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let mut left = DISCARDED_BYTES;
+    let end = async {
+        while let Some(Ok(frame)) = incoming.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len) as u64);
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(DISCARD_TIMEOUT, end).await.is_err() {
+        tracing::debug!("a refused request is still being sent");
+    }
 }

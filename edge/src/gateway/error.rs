@@ -2,6 +2,7 @@
 //! statuses; the words of the codes are part of `CONTRACT-openai.md`.
 
 use super::Body;
+use super::multipart::MultipartError;
 use super::route::Dialect;
 use crate::admission::{Api, ProviderKey, Refusal};
 use crate::render::error as render;
@@ -21,6 +22,8 @@ pub(crate) enum GatewayError {
     InvalidRequest(String),
     #[error("{0}")]
     InvalidBody(#[from] ScanError),
+    #[error("{0}")]
+    InvalidForm(#[from] MultipartError),
     #[error("the request body ended before it was complete")]
     BodyBroken,
     #[error("no bytes of the request body came for {} s", .0.as_secs())]
@@ -93,6 +96,7 @@ impl GatewayError {
         match self {
             Self::InvalidRequest(_)
             | Self::InvalidBody(_)
+            | Self::InvalidForm(_)
             | Self::BodyBroken
             | Self::RefusedRequest { .. } => (StatusCode::BAD_REQUEST, "invalid_request"),
             Self::BodyStalled(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
@@ -135,7 +139,9 @@ impl GatewayError {
             Self::Overloaded { .. }
             | Self::QueueFull { .. }
             | Self::KeyQueueFull { .. }
-            | Self::QueueTimeout(_) => {
+            | Self::QueueTimeout(_)
+            | Self::Unavailable { .. }
+            | Self::Busy { .. } => {
                 let millis = u64::try_from(RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
                 headers.insert("retry-after-ms", millis.into());
                 headers.insert(header::RETRY_AFTER, RETRY_AFTER.as_secs().into());

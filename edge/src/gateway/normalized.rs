@@ -1,6 +1,6 @@
 //! A normalized run's answer on its way to the client: its events, rendered as the API that the client called.
 
-use super::relay::mark_unbuffered;
+use super::relay::{Running, mark_unbuffered};
 use super::{AnswerBroken, Body, GatewayError, provider_name};
 use crate::admission::ProviderKey;
 use crate::desk::Lease;
@@ -8,6 +8,7 @@ use crate::estimate::UsageReport;
 use crate::render::error::{StreamDialect, stream_event};
 use crate::render::{Answer, AnswerStream, EncodingFormat};
 use crate::scan::Scanned;
+use crate::server::ClientPace;
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
@@ -29,6 +30,7 @@ pub(super) struct Shape<'a> {
     pub(super) request_id: &'a str,
     pub(super) scanned: &'a Scanned,
     pub(super) usage: UsageReport,
+    pub(super) pace: ClientPace,
 }
 
 /// The response to the client: a stream if it asked for one, else the whole answer.
@@ -41,12 +43,15 @@ pub(super) async fn response(
     let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (id, model, include) = (shape.request_id, shape.model, shape.scanned.include_usage);
     let usage = shape.usage.clone();
+    let pace = || shape.pace.clone();
     let answer = match (shape.operation, shape.scanned.stream) {
         (Operation::Chat, true) => {
-            return Ok(streamed(run, AnswerStream::chat(id, created, model, include), usage));
+            let stream = AnswerStream::chat(id, created, model, include);
+            return Ok(streamed(Running::new(run, pace()), stream, usage));
         }
         (Operation::Completion, true) => {
-            return Ok(streamed(run, AnswerStream::completion(id, created, model, include), usage));
+            let stream = AnswerStream::completion(id, created, model, include);
+            return Ok(streamed(Running::new(run, pace()), stream, usage));
         }
         (Operation::Chat, false) => Answer::chat(id, created, model, ANSWER_BYTES),
         (Operation::Completion, false) => Answer::completion(id, created, model, ANSWER_BYTES),
@@ -84,8 +89,8 @@ fn encoding_format(body: &[Bytes]) -> EncodingFormat {
     if wanted.as_deref() == Some("base64") { EncodingFormat::Base64 } else { EncodingFormat::Float }
 }
 
-fn streamed(run: EdgeRun<Lease>, stream: AnswerStream, usage: UsageReport) -> Response<Body> {
-    let mut response = Response::new(Streamed { run: Some(run), stream, usage }.boxed_unsync());
+fn streamed(running: Running, stream: AnswerStream, usage: UsageReport) -> Response<Body> {
+    let mut response = Response::new(Streamed { running, stream, usage }.boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     mark_unbuffered(headers);
@@ -94,8 +99,7 @@ fn streamed(run: EdgeRun<Lease>, stream: AnswerStream, usage: UsageReport) -> Re
 
 /// The body of a streamed answer.
 struct Streamed {
-    /// `None` once it has ended.
-    run: Option<EdgeRun<Lease>>,
+    running: Running,
     stream: AnswerStream,
     usage: UsageReport,
 }
@@ -108,16 +112,16 @@ impl hyper::body::Body for Streamed {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerBroken>>> {
-        let Self { run, stream, usage } = &mut *self;
+        let Self { running, stream, usage } = &mut *self;
         loop {
-            let Some(open) = run else { return Poll::Ready(None) };
+            let Some(open) = running.get() else { return Poll::Ready(None) };
             let bytes = match std::task::ready!(open.poll_event(cx)) {
                 Ok(Some(event)) => {
                     note(&event, usage);
                     stream.event(event)
                 }
                 Ok(None) => {
-                    *run = None;
+                    running.end();
                     if stream.is_ended() {
                         Bytes::new()
                     } else {
@@ -125,7 +129,7 @@ impl hyper::body::Body for Streamed {
                     }
                 }
                 Err(lost) => {
-                    *run = None;
+                    running.end();
                     if stream.is_ended() { Bytes::new() } else { broken(&lost.to_string()) }
                 }
             };

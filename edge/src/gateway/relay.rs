@@ -3,13 +3,15 @@
 
 use super::route::Dialect;
 use super::watch::Watch;
-use super::{AnswerBroken, Body};
+use super::{AnswerBroken, Body, HOP_BY_HOP};
 use crate::desk::Lease;
 use crate::estimate::UsageReport;
+use crate::server::ClientPace;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
+use iop_transport::codes::StreamCode;
 use iop_transport::tunnel::{EdgeRun, RunLost};
 use iop_transport::wire::Header;
 use std::pin::Pin;
@@ -22,11 +24,12 @@ pub(super) fn response(
     headers: Vec<Header>,
     dialect: Dialect,
     usage: UsageReport,
+    pace: ClientPace,
 ) -> Response<Body> {
     let mut response = Response::new(());
     // A status outside of HTTP's range is the provider's fault, and 502 says so.
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let kept = headers.into_iter().filter(|(name, _)| !super::HOP_BY_HOP.contains(&name.as_str()));
+    let kept = headers.into_iter().filter(|(name, _)| passes(name));
     for (name, value) in kept {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_maybe_shared(value)) {
             response.headers_mut().append(name, value);
@@ -43,7 +46,52 @@ pub(super) fn response(
     let is_readable = is_event_stream || content_type.starts_with(b"application/json");
     let is_readable = is_readable && !response.headers().contains_key(header::CONTENT_ENCODING);
     let watch = is_readable.then(|| Watch::new(dialect));
-    response.map(|()| Relay { run: Some(run), is_event_stream, watch, usage }.boxed_unsync())
+    response
+        .map(|()| Relay { running: Running::new(run, pace), is_event_stream, watch, usage }.boxed_unsync())
+}
+
+/// Whether a header of the provider's goes on to the client.
+fn passes(name: &str) -> bool {
+    !HOP_BY_HOP.contains(&name) && !NOT_RETURNED.contains(&name) && !name.starts_with(CORS_PREFIX)
+}
+
+/// Headers with which a provider would speak for the edge's own address: its cookies, its other addresses.
+pub(super) const NOT_RETURNED: [&str; 4] =
+    ["set-cookie", "alt-svc", "strict-transport-security", super::REQUEST_ID_HEADER];
+
+/// What web pages may do is the edge's to say.
+const CORS_PREFIX: &str = "access-control-";
+
+/// A run that lives and dies with the body of its answer.
+pub(super) struct Running {
+    /// `None` once it has ended.
+    run: Option<EdgeRun<Lease>>,
+    pace: ClientPace,
+}
+
+impl Running {
+    pub(super) fn new(run: EdgeRun<Lease>, pace: ClientPace) -> Self {
+        Self { run: Some(run), pace }
+    }
+
+    pub(super) fn get(&mut self) -> Option<&mut EdgeRun<Lease>> {
+        self.run.as_mut()
+    }
+
+    pub(super) fn end(&mut self) {
+        self.run = None;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(run) = &mut self.run
+            && self.pace.has_stalled()
+        {
+            tracing::info!("the client stopped reading");
+            run.set_cancel_code(StreamCode::ClientStalled);
+        }
+    }
 }
 
 /// Asks everybody on the way not to collect the stream.
@@ -54,8 +102,7 @@ pub(super) fn mark_unbuffered(headers: &mut http::HeaderMap) {
 
 /// The body of a relayed answer.
 struct Relay {
-    /// `None` once it has ended.
-    run: Option<EdgeRun<Lease>>,
+    running: Running,
     is_event_stream: bool,
     /// What is noted of the bytes on their way, if they can be read.
     watch: Option<Watch>,
@@ -70,7 +117,7 @@ impl hyper::body::Body for Relay {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerBroken>>> {
-        let Some(run) = &mut self.run else { return Poll::Ready(None) };
+        let Some(run) = self.running.get() else { return Poll::Ready(None) };
         match std::task::ready!(run.poll_chunk(cx)) {
             Ok(Some(bytes)) => {
                 if let Some(watch) = &mut self.watch {
@@ -79,14 +126,14 @@ impl hyper::body::Body for Relay {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Ok(None) => {
-                self.run = None;
+                self.running.end();
                 if let Some(reported) = self.watch.as_ref().and_then(|watch| watch.prompt_tokens) {
                     self.usage.prompt_tokens(reported);
                 }
                 Poll::Ready(None)
             }
             Err(lost) => {
-                self.run = None;
+                self.running.end();
                 tracing::info!(%lost, "an answer broke off");
                 Poll::Ready(Some(self.broken(&lost)))
             }

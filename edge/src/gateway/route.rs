@@ -43,22 +43,47 @@ pub(crate) struct RunRoute {
     pub(crate) dialect: Dialect,
     /// The normalized operation, for providers without this API.
     pub(crate) operation: Option<Operation>,
+    /// Whether the body is a multipart/form-data with files; else it is JSON. Such paths take JSON too.
+    pub(crate) form: bool,
+    /// Whether the answer is a stream of events when the request says `stream`.
+    pub(crate) streams: bool,
 }
 
-const RUNS: [(&str, RunRoute); 9] = [
-    ("/v1/chat/completions", run(api::CHAT, Dialect::Chat, Some(Operation::Chat))),
-    ("/v1/completions", run(api::COMPLETIONS, Dialect::Chat, Some(Operation::Completion))),
-    ("/v1/embeddings", run(api::EMBEDDINGS, Dialect::Chat, Some(Operation::Embeddings))),
-    ("/v1/responses", run(api::OTHER, Dialect::Responses, None)),
-    ("/v1/rerank", run(api::OTHER, Dialect::Chat, None)),
-    ("/v1/images/generations", run(api::OTHER, Dialect::Chat, None)),
-    ("/v1/audio/speech", run(api::OTHER, Dialect::Chat, None)),
-    ("/v1/messages", run(api::OTHER, Dialect::Messages, None)),
-    ("/v1/messages/count_tokens", run(api::OTHER, Dialect::Messages, None)),
+/// Every path whose requests providers run. The provider gets the path as it is here.
+pub(crate) const RUNS: [(&str, RunRoute); 15] = [
+    ("/v1/chat/completions", run(api::CHAT, Some(Operation::Chat)).streams(Dialect::Chat)),
+    ("/v1/completions", run(api::COMPLETIONS, Some(Operation::Completion)).streams(Dialect::Chat)),
+    ("/v1/embeddings", run(api::EMBEDDINGS, Some(Operation::Embeddings))),
+    ("/v1/responses", tunnel().streams(Dialect::Responses)),
+    ("/v1/messages", tunnel().streams(Dialect::Messages)),
+    ("/v1/messages/count_tokens", RunRoute { dialect: Dialect::Messages, ..tunnel() }),
+    ("/v1/moderations", tunnel()),
+    ("/v1/rerank", tunnel()),
+    ("/v2/rerank", tunnel()),
+    ("/v1/images/generations", tunnel()),
+    ("/v1/images/edits", form()),
+    ("/v1/images/variations", form()),
+    ("/v1/audio/speech", tunnel()),
+    ("/v1/audio/transcriptions", form()),
+    ("/v1/audio/translations", form()),
 ];
 
-const fn run(api: Api, dialect: Dialect, operation: Option<Operation>) -> RunRoute {
-    RunRoute { api, dialect, operation }
+const fn run(api: Api, operation: Option<Operation>) -> RunRoute {
+    RunRoute { api, dialect: Dialect::Chat, operation, form: false, streams: false }
+}
+
+const fn tunnel() -> RunRoute {
+    run(api::OTHER, None)
+}
+
+const fn form() -> RunRoute {
+    RunRoute { form: true, ..tunnel() }
+}
+
+impl RunRoute {
+    const fn streams(self, dialect: Dialect) -> Self {
+        Self { dialect, streams: true, ..self }
+    }
 }
 
 /// The route of a method and a path (without query).

@@ -56,8 +56,8 @@ pub(super) fn check_against_serde_json(body: &[u8], splits: &[usize]) -> Result<
 fn check_replacement(mut value: serde_json::Value, chunks: Vec<Bytes>, literal: std::ops::Range<usize>) {
     let upstream = "näme \"of\" the\\model\n";
     let length: usize = chunks.iter().map(Bytes::len).sum();
-    let replaced = replace_model(chunks, literal.clone(), upstream).concat();
     let quoted = serde_json::to_string(upstream).expect("a string is JSON");
+    let replaced = replace_model(chunks, literal.clone(), quoted.clone().into()).concat();
     assert_eq!(replaced.len(), length - literal.len() + quoted.len());
     value["model"] = upstream.into();
     let read: serde_json::Value = serde_json::from_slice(&replaced).expect("the replaced body is JSON");

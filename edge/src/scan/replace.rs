@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// The body in `chunks` with the bytes at `literal` replaced by `upstream` as a JSON string.
+/// The body in `chunks` with the bytes at `literal` replaced by `name`, which is written as the body needs it.
 ///
 /// `literal` must come from the scan of the same body.
-pub fn replace_model(chunks: Vec<Bytes>, literal: Range<usize>, upstream: &str) -> Vec<Bytes> {
-    let name = serde_json::to_vec(upstream).expect("a string is always JSON");
-    let mut name = Some(Bytes::from(name));
+pub fn replace_model(chunks: Vec<Bytes>, literal: Range<usize>, name: Bytes) -> Vec<Bytes> {
+    let mut name = Some(name);
     // The literal may lie across chunks: at most one of them is cut into two, and the name is one more.
     let mut replaced = Vec::with_capacity(chunks.len() + 2);
     let mut start = 0;

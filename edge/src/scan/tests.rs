@@ -268,7 +268,7 @@ fn tokens_are_estimated_from_the_text() {
 fn the_rest_of_the_body_is_not_copied_when_the_model_is_replaced() {
     let body = Bytes::from_static(br#"{"model":"a","x":"yz"}"#);
     let chunks = vec![body.slice(..4), body.slice(4..10), body.slice(10..)];
-    let replaced = replace_model(chunks, 9..12, "b\"c");
+    let replaced = replace_model(chunks, 9..12, Bytes::from_static(b"\"b\\\"c\""));
     assert_eq!(replaced.concat(), br#"{"model":"b\"c","x":"yz"}"#);
     assert_eq!(replaced.len(), 4);
     for (chunk, start) in [(&replaced[0], 0), (&replaced[1], 4), (&replaced[3], 12)] {
