@@ -1,6 +1,7 @@
 //! How a provider is spoken to. Settings from the edge become an adapter here, or the reason why this node has none.
 
 pub(crate) mod echo;
+pub(crate) mod ollama;
 
 use crate::upstream::{self, Connector, Target, Trust, TrustError, Upstream, UpstreamSettings};
 use echo::Echo;
@@ -9,6 +10,7 @@ use http::header::{self, HeaderName};
 use iop_config::{Endpoint, EndpointPattern};
 use iop_transport::session::printable;
 use iop_transport::wire::{self, ProviderSettings};
+use ollama::Ollama;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ use std::time::Duration;
 pub(crate) enum Adapter {
     /// An OpenAI-compatible server, by tunnel runs.
     OpenAi(Upstream),
+    /// An Ollama server, by normalized runs.
+    Ollama(Ollama),
     /// Built in, by normalized runs.
     Echo(Echo),
 }
@@ -24,6 +28,7 @@ pub(crate) enum Adapter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AdapterSettings {
     OpenAi(UpstreamSettings),
+    Ollama(UpstreamSettings),
     Echo(Echo),
 }
 
@@ -39,8 +44,6 @@ pub(crate) enum Unusable {
     NotAllowed { endpoint: String, allowed: String },
     #[error(transparent)]
     Https(#[from] TrustError),
-    #[error("the ollama adapter is not part of this version")]
-    Ollama,
     #[error("environment variable {0} (api_key_env) is not set on this node")]
     NoKey(String),
     #[error("environment variable {0} (api_key_env) does not hold a usable key")]
@@ -57,20 +60,22 @@ impl Adapter {
         trust: &Trust,
         capacity: u32,
     ) -> Result<Self, Unusable> {
-        match settings {
-            AdapterSettings::OpenAi(settings) => {
-                let connector =
-                    if settings.target.https() { trust.over(connector)? } else { Arc::clone(connector) };
-                Ok(Self::OpenAi(Upstream::new(settings, connector, capacity)))
-            }
-            AdapterSettings::Echo(echo) => Ok(Self::Echo(echo)),
-        }
+        let upstream = |settings: UpstreamSettings| -> Result<Upstream, TrustError> {
+            let connector = trust.connector_for(&settings.target, connector)?;
+            Ok(Upstream::new(settings, connector, capacity))
+        };
+        Ok(match settings {
+            AdapterSettings::OpenAi(settings) => Self::OpenAi(upstream(settings)?),
+            AdapterSettings::Ollama(settings) => Self::Ollama(Ollama::new(upstream(settings)?)),
+            AdapterSettings::Echo(echo) => Self::Echo(echo),
+        })
     }
 
     /// Its name in the configuration.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::OpenAi(_) => "openai",
+            Self::Ollama(_) => "ollama",
             Self::Echo(_) => "echo",
         }
     }
@@ -79,6 +84,9 @@ impl Adapter {
     pub(crate) fn is_made_from(&self, settings: &AdapterSettings) -> bool {
         match (self, settings) {
             (Self::OpenAi(upstream), AdapterSettings::OpenAi(settings)) => upstream.settings() == settings,
+            (Self::Ollama(ollama), AdapterSettings::Ollama(settings)) => {
+                ollama.upstream().settings() == settings
+            }
             (Self::Echo(echo), AdapterSettings::Echo(settings)) => echo == settings,
             _ => false,
         }
@@ -87,6 +95,7 @@ impl Adapter {
     pub(crate) fn set_capacity(&self, capacity: u32) {
         match self {
             Self::OpenAi(upstream) => upstream.set_capacity(capacity),
+            Self::Ollama(ollama) => ollama.upstream().set_capacity(capacity),
             Self::Echo(_) => {}
         }
     }
@@ -101,21 +110,31 @@ impl AdapterSettings {
     ) -> Result<Self, Unusable> {
         match &settings.adapter {
             wire::Adapter::OpenAi { endpoint } => {
-                let target = check_endpoint(endpoint, allowed)?;
-                Ok(Self::OpenAi(UpstreamSettings {
-                    target,
-                    headers: check_headers(settings, env)?,
-                    connect_limit: Duration::from_millis(settings.connect_timeout_ms),
-                    first_byte_limit: Duration::from_millis(settings.first_byte_timeout_ms),
-                    idle_limit: Duration::from_millis(settings.idle_timeout_ms),
-                }))
+                Ok(Self::OpenAi(check_upstream(endpoint, settings, allowed, env)?))
             }
-            wire::Adapter::Ollama { .. } => Err(Unusable::Ollama),
+            wire::Adapter::Ollama { endpoint } => {
+                Ok(Self::Ollama(check_upstream(endpoint, settings, allowed, env)?))
+            }
             wire::Adapter::Echo { words, word_interval_ms } => {
                 Ok(Self::Echo(Echo::new(*words, Duration::from_millis(*word_interval_ms))))
             }
         }
     }
+}
+
+fn check_upstream(
+    endpoint: &str,
+    settings: &ProviderSettings,
+    allowed: &[EndpointPattern],
+    env: &EnvLookup,
+) -> Result<UpstreamSettings, Unusable> {
+    Ok(UpstreamSettings {
+        target: check_endpoint(endpoint, allowed)?,
+        headers: check_headers(settings, env)?,
+        connect_limit: Duration::from_millis(settings.connect_timeout_ms),
+        first_byte_limit: Duration::from_millis(settings.first_byte_timeout_ms),
+        idle_limit: Duration::from_millis(settings.idle_timeout_ms),
+    })
 }
 
 fn check_endpoint(text: &str, allowed: &[EndpointPattern]) -> Result<Target, Unusable> {

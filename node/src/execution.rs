@@ -16,6 +16,7 @@ use iop_transport::codes::StreamCode;
 use iop_transport::session::printable;
 use iop_transport::tunnel::{NodeReply, NodeRun, ReplyError};
 use iop_transport::wire::{Refusal, RefusalReason, RunReply, RunRequest};
+use normalized::Native;
 use std::time::Duration;
 
 /// How long the edge may leave no room for a refusal.
@@ -75,11 +76,14 @@ pub(crate) async fn execute(provider: &Provider, run: NodeRun) {
         (RunRequest::Tunnel(request), Adapter::OpenAi(upstream)) => {
             tunnel::run(upstream, request, inbound, &mut admitted.reply).await
         }
+        (RunRequest::Normalized(request), Adapter::Ollama(ollama)) => {
+            normalized::run(Native::Ollama(ollama), request, inbound, &mut admitted.reply).await
+        }
         (RunRequest::Normalized(request), Adapter::Echo(echo)) => {
-            normalized::run(echo, request, inbound, &mut admitted.reply).await
+            normalized::run(Native::Echo(echo), request, inbound, &mut admitted.reply).await
         }
         (RunRequest::Tunnel(_), adapter) => {
-            End::bad_request(format!("the {} adapter has no HTTP API to tunnel to", adapter.name()))
+            End::bad_request(format!("the {} adapter takes no tunnel runs", adapter.name()))
         }
         (RunRequest::Normalized(_), adapter) => {
             End::bad_request(format!("the {} adapter takes tunnel runs only", adapter.name()))

@@ -17,7 +17,7 @@ mod tls;
 pub(crate) use answer::Answer;
 pub(crate) use body::{Payload, Upload};
 pub use connect::{ByteStream, ConnectError, Connecting, Connector, TcpConnector};
-pub(crate) use error::CallError;
+pub(crate) use error::{AnswerError, CallError};
 pub(crate) use headers::{
     request as request_headers, response as response_headers, setting as header_setting,
 };

@@ -3,9 +3,12 @@
 use super::End;
 use super::inbound::Inbound;
 use crate::adapter::echo::Echo;
+use crate::adapter::ollama::Ollama;
+use crate::upstream::AnswerError;
 use bytes::{Bytes, BytesMut};
+use iop_transport::session::printable;
 use iop_transport::tunnel::{NodeReply, ReplyError};
-use iop_transport::wire::{self, EVENT_FRAME_BYTES, NormalizedRequest, RunEvent, RunReply};
+use iop_transport::wire::{self, EVENT_FRAME_BYTES, NormalizedRequest, RefusalReason, RunEvent, RunReply};
 
 /// Largest request that an adapter parses, in bytes: the edge's default limit of a body.
 const BODY_BYTES: u64 = 64 << 20;
@@ -30,6 +33,33 @@ impl Events<'_> {
         self.started = true;
         Ok(self.reply.head_and_bytes(&RunReply::Started, frame).await?)
     }
+
+    /// The end of a run whose inference server went wrong: a refusal if no event was sent, else the last event.
+    pub(crate) async fn failed(&mut self, problem: &str) -> End {
+        if !self.started {
+            return End::Refused(RefusalReason::BadAnswer, problem.to_owned());
+        }
+        tracing::debug!(problem, "the inference server failed in the middle of its answer");
+        match self.send(&RunEvent::Failed(printable(problem))).await {
+            Ok(()) => End::Complete,
+            Err(lost) => lost.into(),
+        }
+    }
+
+    /// The end of a run whose inference server's answer broke off: a refusal if no event was sent, else a reset.
+    pub(crate) fn broken_off(&self, error: &AnswerError) -> End {
+        if self.started {
+            tracing::debug!(%error, "the inference server did not complete its answer");
+            return End::Failed(error.code());
+        }
+        End::Refused(error.reason(), error.to_string())
+    }
+}
+
+/// An adapter that speaks an API of its own.
+pub(crate) enum Native<'a> {
+    Ollama(&'a Ollama),
+    Echo(&'a Echo),
 }
 
 impl From<EventsLost> for End {
@@ -40,7 +70,7 @@ impl From<EventsLost> for End {
 
 /// Runs the request on the adapter.
 pub(crate) async fn run(
-    adapter: &Echo,
+    adapter: Native<'_>,
     request: NormalizedRequest,
     mut inbound: Inbound,
     reply: &mut NodeReply,
@@ -53,7 +83,13 @@ pub(crate) async fn run(
         Err(code) => return End::Failed(code),
     };
     let mut events = Events { reply, started: false };
-    inbound.or_cancelled(adapter.run(request.operation, &body, &mut events)).await.unwrap_or_else(End::Failed)
+    let answering = async {
+        match adapter {
+            Native::Ollama(ollama) => ollama.run(request, body, &mut events).await,
+            Native::Echo(echo) => echo.run(request.operation, &body, &mut events).await,
+        }
+    };
+    inbound.or_cancelled(answering).await.unwrap_or_else(End::Failed)
 }
 
 /// One piece, copied only if it came in several.

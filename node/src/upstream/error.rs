@@ -62,6 +62,14 @@ pub(crate) enum AnswerError {
 }
 
 impl AnswerError {
+    /// The kind of refusal if nothing of the answer was of use yet.
+    pub(crate) fn reason(&self) -> RefusalReason {
+        match self {
+            Self::Aborted(_) => RefusalReason::BadAnswer,
+            Self::Stalled { .. } => RefusalReason::TimedOut,
+        }
+    }
+
     /// How the reply ends.
     pub(crate) fn code(&self) -> StreamCode {
         match self {

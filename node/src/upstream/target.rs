@@ -57,6 +57,14 @@ impl Target {
         }
         format!("{base}{path}").parse().map_err(|_invalid| BadPath)
     }
+
+    /// The same for a path of the server's native API below `/api/`. An endpoint given as for other clients, with `/api`
+    /// or with the `/v1` of the compatible API in it, is the same server.
+    pub(crate) fn join_native(&self, path: &str) -> Result<PathAndQuery, BadPath> {
+        let base = self.endpoint.base_path();
+        let root = ["/v1", "/api"].iter().find_map(|api| base.strip_suffix(api)).unwrap_or(base);
+        format!("{root}{path}").parse().map_err(|_invalid| BadPath)
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +91,22 @@ mod tests {
         ];
         for (endpoint, path, joined) in cases {
             assert_eq!(join(endpoint, path).as_deref(), Ok(joined), "{endpoint} {path}");
+        }
+    }
+
+    #[test]
+    fn a_path_of_the_native_api_is_appended_to_the_root_of_the_server() {
+        let cases = [
+            ("http://h:1", "/api/chat"),
+            ("http://h:1/", "/api/chat"),
+            ("http://h:1/v1/", "/api/chat"),
+            ("http://h:1/api", "/api/chat"),
+            ("http://h:1/ollama", "/ollama/api/chat"),
+            ("http://h:1/ollama/api/", "/ollama/api/chat"),
+        ];
+        for (endpoint, joined) in cases {
+            let target = Target::new(endpoint.parse().expect("an endpoint"));
+            assert_eq!(target.join_native("/api/chat").map(|path| path.to_string()).as_deref(), Ok(joined));
         }
     }
 

@@ -2,6 +2,7 @@
 //! there is no way around that. This has nothing to do with the certificates of the deployment.
 
 use super::connect::{ByteStream, ConnectError, Connecting, Connector};
+use super::target::Target;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
@@ -31,8 +32,15 @@ impl Trust {
         Self { roots: Some(roots), config: OnceLock::new() }
     }
 
-    /// Speaks TLS over what `connector` connects.
-    pub(crate) fn over(&self, connector: &Arc<dyn Connector>) -> Result<Arc<dyn Connector>, TrustError> {
+    /// A connector for `target`: `connector` itself, or TLS over what it connects.
+    pub(crate) fn connector_for(
+        &self,
+        target: &Target,
+        connector: &Arc<dyn Connector>,
+    ) -> Result<Arc<dyn Connector>, TrustError> {
+        if !target.https() {
+            return Ok(Arc::clone(connector));
+        }
         let config = self.config.get_or_init(|| self.config()).clone()?;
         Ok(Arc::new(OverTls { inner: Arc::clone(connector), tls: TlsConnector::from(config) }))
     }

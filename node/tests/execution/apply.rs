@@ -9,7 +9,7 @@ async fn a_provider_that_this_node_cannot_or_may_not_run_is_refused_with_the_rea
     let lab = Lab::start([]).await;
     let at = |endpoint: &str| openai("p", endpoint, 1);
     let local = || at("http://127.0.0.1:8081");
-    let adapter = Adapter::Ollama { endpoint: "http://127.0.0.1:11434".into() };
+    let adapter = Adapter::Ollama { endpoint: "http://10.0.0.5:11434".into() };
     let key = |name: &str| ProviderSettings { api_key_env: Some(name.into()), ..local() };
     let header =
         |name: &str, value: &str| ProviderSettings { headers: vec![(name.into(), value.into())], ..local() };
@@ -25,7 +25,7 @@ async fn a_provider_that_this_node_cannot_or_may_not_run_is_refused_with_the_rea
         ),
         (at("ftp://127.0.0.1"), "endpoint is not usable as an endpoint".into()),
         (at("http://user:secret@127.0.0.1:1"), "endpoint is not usable as an endpoint".into()),
-        (ProviderSettings { adapter, ..local() }, "the ollama adapter is not part of this version".into()),
+        (ProviderSettings { adapter, ..local() }, format!("endpoint http://10.0.0.5:11434 {allowed}")),
         (key("NO_KEY"), "environment variable NO_KEY (api_key_env) is not set on this node".into()),
         (header("host", "x"), "headers: \"host\" cannot be set here".into()),
         (header("x-a", "1\r\n2"), "headers: \"x-a\" cannot be set here".into()),

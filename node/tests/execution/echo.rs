@@ -68,7 +68,7 @@ async fn a_body_that_it_does_not_understand_and_an_operation_of_another_adapter_
     }
     let refusal = lab.chat("echo").await.refusal();
     assert_eq!(refusal.reason, RefusalReason::BadRequest);
-    assert_eq!(refusal.detail, "the echo adapter has no HTTP API to tunnel to");
+    assert_eq!(refusal.detail, "the echo adapter takes no tunnel runs");
     let (_, run) = lab.open("llama", normalized(Operation::Chat), CHAT).await;
     let refusal = Outcome::of(run).await.refusal();
     assert_eq!(refusal.reason, RefusalReason::BadRequest);

@@ -288,6 +288,11 @@ impl Outcome {
     }
 }
 
+/// The next event of a normalized run.
+pub(super) async fn event(run: &mut Run) -> Result<Option<RunEvent>, RunLost> {
+    within(poll_fn(|cx| run.poll_event(cx))).await
+}
+
 /// The next bytes of a tunnel run.
 pub(super) async fn chunk(run: &mut Run) -> Result<Option<Bytes>, RunLost> {
     within(poll_fn(|cx| run.poll_chunk(cx))).await
@@ -328,6 +333,11 @@ pub(super) fn normalized(operation: Operation) -> RunRequest {
 /// An OpenAI-compatible provider with generous limits.
 pub(super) fn openai(id: &str, endpoint: &str, capacity: u32) -> ProviderSettings {
     provider(id, Adapter::OpenAi { endpoint: endpoint.into() }, capacity)
+}
+
+/// An Ollama provider with generous limits.
+pub(super) fn ollama(id: &str, endpoint: &str, capacity: u32) -> ProviderSettings {
+    provider(id, Adapter::Ollama { endpoint: endpoint.into() }, capacity)
 }
 
 pub(super) fn echo(id: &str, words: u32, word_interval_ms: u64, capacity: u32) -> ProviderSettings {

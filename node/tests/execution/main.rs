@@ -9,6 +9,7 @@ mod cancel;
 mod echo;
 mod failure;
 mod gate;
+mod ollama;
 mod order;
 mod tls;
 mod tunnel;

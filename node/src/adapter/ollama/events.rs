@@ -105,13 +105,13 @@ impl Reader {
         let index = self.calls;
         self.calls = self.calls.saturating_add(1);
         let arguments = match call.function.arguments.map(RawValue::get) {
-            None | Some("null") => "{}".to_owned(),
+            None | Some("null" | "\"\"") => "{}".to_owned(),
             Some(text) if text.starts_with('"') => serde_json::from_str(text)?,
             Some(text) => text.to_owned(),
         };
         let id = call.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{index}"));
         let mut head = (Some(id), Some(call.function.name));
-        for piece in std::iter::once("").chain(pieces(&arguments)).skip(usize::from(!arguments.is_empty())) {
+        for piece in pieces(&arguments) {
             let (id, name) = std::mem::take(&mut head);
             events.push(RunEvent::ToolCall { index, id, name, arguments: piece.to_owned() });
         }
@@ -139,5 +139,4 @@ fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-#[path = "events_tests.rs"]
 mod tests;
