@@ -19,30 +19,55 @@ struct Shape {
     providers: usize,
     /// Providers of a model, by its number.
     candidates: fn(usize) -> Vec<usize>,
+    /// Leases of how many providers, counted from the first, return by turns.
+    turns: usize,
 }
 
-const SHAPES: [Shape; 7] = [
-    Shape { name: "1 model, 1 provider", models: 1, providers: 1, candidates: |_| vec![0] },
-    Shape { name: "100 models, 100 providers, 1 each", models: 100, providers: 100, candidates: |n| vec![n] },
+const SHAPES: [Shape; 8] = [
+    Shape { name: "1 model, 1 provider", models: 1, providers: 1, candidates: |_| vec![0], turns: 1 },
+    Shape {
+        name: "100 models, 100 providers, 1 each",
+        models: 100,
+        providers: 100,
+        candidates: |n| vec![n],
+        turns: 100,
+    },
     Shape {
         name: "1000 models, 1000 providers, 1 each",
         models: 1000,
         providers: 1000,
         candidates: |n| vec![n],
+        turns: 1000,
     },
     Shape {
-        name: "1000 models, 1000 providers, 3 each, overlapping",
+        name: "1000 models, 1000 providers, 3 each",
         models: 1000,
         providers: 1000,
         candidates: |n| vec![n, (n + 1) % 1000, (n + 2) % 1000],
+        turns: 1000,
     },
-    Shape { name: "1000 models, 1 provider", models: 1000, providers: 1, candidates: |_| vec![0] },
-    Shape { name: "1 model, 100 providers", models: 1, providers: 100, candidates: |_| (0..100).collect() },
+    Shape { name: "1000 models, 1 provider", models: 1000, providers: 1, candidates: |_| vec![0], turns: 1 },
+    Shape {
+        name: "1 model, 100 providers",
+        models: 1,
+        providers: 100,
+        candidates: |_| (0..100).collect(),
+        turns: 100,
+    },
     Shape {
         name: "1 model, 1000 providers",
         models: 1,
         providers: 1000,
         candidates: |_| (0..1000).collect(),
+        turns: 1000,
+    },
+    // The widest case: what waits for the one provider is in as many classes as there are models.
+    Shape {
+        name: "1000 models, each on 1 shared provider and 1 of its own",
+        models: 1000,
+        providers: 1001,
+        candidates: |n| vec![0, n + 1],
+        turns: 1,
     },
 ];
 
@@ -145,7 +170,7 @@ fn release_and_grant(criterion: &mut Criterion) {
             assert_eq!(held.len(), shape.providers, "every provider runs one");
             assert_eq!(bench.machine.snapshot().queue.length, others.len(), "all others wait");
             // Only as many providers take turns as have somebody who waits for them.
-            held.truncate(waiting);
+            held.truncate(shape.turns.min(waiting));
             let mut turn = 0;
             group.bench_function(BenchmarkId::new(shape.name, waiting), |bencher| {
                 bencher.iter(|| {
