@@ -46,8 +46,10 @@ pub(super) fn response(
     let is_readable = is_event_stream || content_type.starts_with(b"application/json");
     let is_readable = is_readable && !response.headers().contains_key(header::CONTENT_ENCODING);
     let watch = is_readable.then(|| Watch::new(dialect));
-    response
-        .map(|()| Relay { running: Running::new(run, pace), is_event_stream, watch, usage }.boxed_unsync())
+    let declared = response.headers().get(header::CONTENT_LENGTH);
+    let left = declared.and_then(|length| length.to_str().ok()?.parse().ok()).filter(|_| !is_event_stream);
+    let running = Running::new(run, pace);
+    response.map(|()| Relay { running, is_event_stream, left, last: None, watch, usage }.boxed_unsync())
 }
 
 /// Whether a header of the provider's goes on to the client.
@@ -104,6 +106,11 @@ pub(super) fn mark_unbuffered(headers: &mut http::HeaderMap) {
 struct Relay {
     running: Running,
     is_event_stream: bool,
+    /// Bytes still to come of a declared length.
+    left: Option<u64>,
+    /// The bytes that complete the declared length, kept until the run has ended: the server asks for nothing after them,
+    /// so a run that was not at its end would be cancelled, and what the provider counted never noted.
+    last: Option<Bytes>,
     /// What is noted of the bytes on their way, if they can be read.
     watch: Option<Watch>,
     usage: UsageReport,
@@ -117,25 +124,33 @@ impl hyper::body::Body for Relay {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerBroken>>> {
-        let Some(run) = self.running.get() else { return Poll::Ready(None) };
-        match std::task::ready!(run.poll_chunk(cx)) {
-            Ok(Some(bytes)) => {
-                if let Some(watch) = &mut self.watch {
-                    watch.see(&bytes);
+        loop {
+            let Some(run) = self.running.get() else { return Poll::Ready(None) };
+            match std::task::ready!(run.poll_chunk(cx)) {
+                // More than was declared is no part of the answer.
+                Ok(Some(_excess)) if self.last.is_some() => {}
+                Ok(Some(bytes)) => {
+                    if let Some(watch) = &mut self.watch {
+                        watch.see(&bytes);
+                    }
+                    self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+                    if self.left != Some(0) {
+                        return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                    }
+                    self.last = Some(bytes);
                 }
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            Ok(None) => {
-                self.running.end();
-                if let Some(reported) = self.watch.as_ref().and_then(|watch| watch.prompt_tokens) {
-                    self.usage.prompt_tokens(reported);
+                Ok(None) => {
+                    self.running.end();
+                    if let Some(reported) = self.watch.as_ref().and_then(|watch| watch.prompt_tokens) {
+                        self.usage.prompt_tokens(reported);
+                    }
+                    return Poll::Ready(self.last.take().map(|bytes| Ok(Frame::data(bytes))));
                 }
-                Poll::Ready(None)
-            }
-            Err(lost) => {
-                self.running.end();
-                tracing::info!(%lost, "an answer broke off");
-                Poll::Ready(Some(self.broken(&lost)))
+                Err(lost) => {
+                    self.running.end();
+                    tracing::info!(%lost, "an answer broke off");
+                    return Poll::Ready(Some(self.broken(&lost)));
+                }
             }
         }
     }
