@@ -12,15 +12,47 @@ const CAPACITY: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
-    NodeConnected { node: Arc<str>, generation: u64, address: String },
-    NodeDisconnected { node: Arc<str>, generation: u64, reason: String },
-    RequestQueued { ticket: u64 },
-    RequestRefused { ticket: u64, reason: &'static str },
-    RequestCancelled { ticket: u64 },
-    LeaseAcquired { lease: u64, ticket: u64, model: Arc<str>, node: Arc<str>, provider: Arc<str>, long: bool },
-    LeaseReleased { lease: u64 },
-    ConfigApplied { config_revision: u64 },
-    ConfigRefused { errors: usize },
+    NodeConnected {
+        node: Arc<str>,
+        generation: u64,
+        address: String,
+    },
+    NodeDisconnected {
+        node: Arc<str>,
+        generation: u64,
+        reason: String,
+    },
+    RequestQueued {
+        ticket: u64,
+    },
+    RequestRefused {
+        ticket: u64,
+        reason: &'static str,
+    },
+    RequestCancelled {
+        ticket: u64,
+    },
+    LeaseAcquired {
+        lease: u64,
+        ticket: u64,
+        model: Arc<str>,
+        node: Arc<str>,
+        provider: Arc<str>,
+        long: bool,
+    },
+    LeaseReleased {
+        lease: u64,
+    },
+    ConfigApplied {
+        config_revision: u64,
+    },
+    ConfigRefused {
+        errors: usize,
+    },
+    /// For one subscriber alone, in place of the events that it was too slow for.
+    Missed {
+        missed: u64,
+    },
 }
 
 impl Event {
@@ -36,6 +68,7 @@ impl Event {
             Self::LeaseReleased { .. } => "lease_released",
             Self::ConfigApplied { .. } => "config_applied",
             Self::ConfigRefused { .. } => "config_refused",
+            Self::Missed { .. } => "missed",
         }
     }
 }

@@ -45,7 +45,7 @@ async fn next(mut events: Receiver<Event>, stop: CancellationToken) -> (Receiver
     let bytes = tokio::select! {
         event = events.recv() => match event {
             Ok(event) => Some(rendered(&event)),
-            Err(RecvError::Lagged(missed)) => Some(format!("event: missed\ndata: {{\"missed\":{missed}}}\n\n").into()),
+            Err(RecvError::Lagged(missed)) => Some(rendered(&Event::Missed { missed })),
             Err(RecvError::Closed) => None,
         },
         () = tokio::time::sleep(KEEP_ALIVE) => Some(Bytes::from_static(b": still here\n\n")),
