@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 30;
 
 /// Median time from the client's close to the engine's end of its connection.
-const SEEN: Duration = Duration::from_millis(2);
+const SEEN: Duration = Duration::from_millis(2 * SLOWNESS);
 
 /// Median time from there to the next waiter's request at the engine.
-const NEXT: Duration = Duration::from_millis(1);
+const NEXT: Duration = Duration::from_millis(SLOWNESS);
+
+/// Both times are computation and nothing else: two hops, no timer. Code that is not optimized takes that much longer.
+const SLOWNESS: u64 = if cfg!(debug_assertions) { 6 } else { 1 };
 
 #[derive(Debug, Clone, Copy)]
 enum Moment {
