@@ -63,6 +63,25 @@ async fn a_chunked_body_is_refused_when_it_passes_the_limit_whether_or_not_it_en
     iop.shut_down().await;
 }
 
+/// Whoever closes a connection while bytes still come in resets it, and many clients then see that instead of the answer.
+#[tokio::test]
+async fn a_client_that_sends_all_of_its_body_before_it_reads_gets_the_refusal_too() {
+    let engine = Engine::start();
+    let iop = start(&engine).await;
+    let bytes = 4 << 20;
+    let plain = " ".repeat(bytes);
+    let chunked = format!("{bytes:x}\r\n{plain}\r\n0\r\n\r\n");
+    assert_refused_and_closed(
+        &iop,
+        &format!("content-length: {bytes}\r\nconnection: close"),
+        plain.as_bytes(),
+    )
+    .await;
+    assert_refused_and_closed(&iop, "transfer-encoding: chunked\r\nconnection: close", chunked.as_bytes())
+        .await;
+    iop.shut_down().await;
+}
+
 #[tokio::test]
 async fn the_limit_is_exact_for_declared_and_for_chunked_bodies() {
     let engine = Engine::start();

@@ -118,8 +118,11 @@ fn binary() -> Vec<u8> {
     [&all[..], b"\r\n\r\ndata: [DONE]\n\n\0", &all.repeat(300)].concat()
 }
 
-/// Head and body of an answer as the provider writes them. 429 and 503 are the pool's business, not the client's.
-fn answers() -> Vec<(u16, Vec<(&'static str, &'static [u8])>, Vec<u8>)> {
+/// A header as bytes: not every one is text.
+type Header = (&'static str, &'static [u8]);
+
+/// Status, headers and body of answers as a provider writes them. 429 and 503 are the pool's business, not the client's.
+fn answers() -> Vec<(u16, Vec<Header>, Vec<u8>)> {
     // gzip of the six bytes "hello\n", made once.
     let gzip =
         b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\x48\xcd\xc9\xc9\xe7\x02\0\x20\x30\x3a\x36\x06\0\0\0".to_vec();
@@ -137,7 +140,7 @@ fn answers() -> Vec<(u16, Vec<(&'static str, &'static [u8])>, Vec<u8>)> {
         (404, vec![("content-type", b"application/json"), ("x-odd", b"caf\xe9, \"a;b\" =")], error),
         (
             418,
-            vec![("set-cookie", b"a=1; Path=/"), ("set-cookie", b"b=2"), ("x-ratelimit-remaining", b"0")],
+            vec![("x-twice", b"a=1; Path=/"), ("x-twice", b"b=2"), ("x-ratelimit-remaining", b"0")],
             binary(),
         ),
         (
