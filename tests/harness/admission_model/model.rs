@@ -1,9 +1,11 @@
 //! The naive twin of the admission machine. After every command it asks again, of every waiting request in order of
 //! arrival, whether it can run now; so it has no notion of what a command made free. Slow on purpose.
 
+mod snapshot;
+
 use iop_edge::admission::{
-    Command, Config, Context, Effect, Generation, Grant, LeaseId, LeaseTotals, Pending, ProviderKey,
-    ProviderSnapshot, ProviderSpec, QueueSnapshot, Refusal, Request, Snapshot, Ticket,
+    Command, Config, Context, Effect, Generation, Grant, LeaseId, Pending, ProviderKey, ProviderSpec,
+    Refusal, Request, Ticket,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -345,52 +347,6 @@ impl Model {
         let long_capacity = capacity.min(self.config.providers[provider].long_capacity as usize);
         self.in_flight(provider, false) < capacity
             && (!long || self.in_flight(provider, true) < long_capacity)
-    }
-
-    /// What the machine's snapshot has to say.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            revision: self.commands,
-            queue: QueueSnapshot {
-                length: self.waiting.len(),
-                max: self.config.policy.max_queue,
-                timeout: self.config.policy.queue_timeout,
-                oldest_arrived: self.waiting.iter().map(|pending| pending.arrived).min(),
-            },
-            leases: LeaseTotals {
-                active: self.leases.len() as u64,
-                acquired_total: self.acquired,
-                released_total: self.released,
-                fenced_total: self.fenced,
-            },
-            providers: self.config.providers.keys().map(|key| self.provider_snapshot(key)).collect(),
-        }
-    }
-
-    fn provider_snapshot(&self, key: &ProviderKey) -> ProviderSnapshot {
-        let spec = &self.config.providers[key];
-        let pressure = |long_only: bool| {
-            let could_run = |pending: &&Pending| {
-                let (candidates, long) = self.candidates(&pending.request).unwrap_or_default();
-                candidates.contains(key) && !pending.refused_by.contains(key) && (long || !long_only)
-            };
-            if self.is_live(key) { self.waiting.iter().filter(could_run).count() } else { 0 }
-        };
-        ProviderSnapshot {
-            key: key.clone(),
-            live: self.is_live(key),
-            connected: self.owner(&key.node).is_some(),
-            refused: self.gate(key).refused,
-            enabled: spec.enabled,
-            capacity: spec.capacity,
-            long_capacity: spec.long_capacity,
-            priority: spec.priority,
-            effective_capacity: self.effective_capacity(key),
-            in_flight: self.in_flight(key, false) as u32,
-            long_in_flight: self.in_flight(key, true) as u32,
-            queued: pressure(false),
-            long_queued: pressure(true),
-        }
     }
 }
 
