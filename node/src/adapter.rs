@@ -44,7 +44,7 @@ pub(crate) enum Unusable {
     NotAllowed { endpoint: String, allowed: String },
     #[error(transparent)]
     Https(#[from] TrustError),
-    #[error("environment variable {0} (api_key_env) is not set on this node")]
+    #[error("environment variable {0} (api_key_env) is not set on this node, or is empty")]
     NoKey(String),
     #[error("environment variable {0} (api_key_env) does not hold a usable key")]
     BadKey(String),
@@ -140,8 +140,9 @@ fn check_upstream(
 fn check_endpoint(text: &str, allowed: &[EndpointPattern]) -> Result<Target, Unusable> {
     let endpoint: Endpoint = text.parse().map_err(|_| Unusable::Endpoint)?;
     if !allowed.iter().any(|pattern| pattern.matches(&endpoint)) {
-        let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
-        return Err(Unusable::NotAllowed { endpoint: endpoint.to_string(), allowed: allowed.join(", ") });
+        let patterns: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+        let allowed = if patterns.is_empty() { "none".to_owned() } else { patterns.join(", ") };
+        return Err(Unusable::NotAllowed { endpoint: endpoint.to_string(), allowed });
     }
     Ok(Target::new(endpoint))
 }
@@ -157,7 +158,8 @@ fn check_headers(
         headers.push(header);
     }
     if let Some(variable) = &settings.api_key_env {
-        let key = env(variable).ok_or_else(|| Unusable::NoKey(printable(variable)))?;
+        let key = env(variable).filter(|key| !key.is_empty());
+        let key = key.ok_or_else(|| Unusable::NoKey(printable(variable)))?;
         let mut value = HeaderValue::try_from(format!("Bearer {key}"))
             .map_err(|_| Unusable::BadKey(printable(variable)))?;
         value.set_sensitive(true);

@@ -80,7 +80,8 @@ impl Providers {
                 }
                 Err(reason) => {
                     tracing::warn!(provider = printable(id), %reason, "a provider is refused");
-                    refused.push(RefusedProvider { id: id.clone(), reason: reason.to_string() });
+                    let reason = printable(&reason.to_string());
+                    refused.push(RefusedProvider { id: id.clone(), reason });
                 }
             }
         }

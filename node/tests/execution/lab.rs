@@ -168,7 +168,10 @@ impl Lab {
         let connector = Arc::new(Recorded { inner: connector, journal: journal.clone() });
         let allowed = ["http://127.0.0.1:*", "http://localhost:*", "https://localhost:*"];
         let allowed = allowed.map(|pattern| pattern.parse().expect("a pattern")).to_vec();
-        let env = |name: &str| (name == "ENGINE_KEY").then(|| "the-engines-key".to_owned());
+        let env = |name: &str| {
+            let known = [("ENGINE_KEY", "the-engines-key"), ("OTHER_KEY", "another-key"), ("EMPTY_KEY", "")];
+            known.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+        };
         let table = Arc::new(Providers::new(connector, allowed, env).with_roots(roots));
         let link = Link::new().await;
         tokio::spawn(serve(link.at_node.clone(), Arc::clone(&table)));
