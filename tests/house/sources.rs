@@ -135,8 +135,10 @@ fn character(text: &str) -> usize {
 /// Whether `code` has `word` with no letter, digit or underscore before it, nor behind it if `whole`.
 pub(crate) fn has_word(code: &str, word: &str, whole: bool) -> bool {
     let is_name = |character: char| character.is_alphanumeric() || character == '_';
-    code.match_indices(word).any(|(at, _)| {
-        !code[..at].ends_with(is_name) && !(whole && code[at + word.len()..].starts_with(is_name))
+    let mut places = code.match_indices(word).map(|(at, _)| (&code[..at], &code[at + word.len()..]));
+    places.any(|(before, behind)| {
+        let goes_on = before.ends_with(is_name) || (whole && behind.starts_with(is_name));
+        !goes_on
     })
 }
 
