@@ -8,8 +8,10 @@
 //!   of the queue.
 //! - Nothing can run that waits: every command that frees or adds a slot hands it out before it returns.
 
+mod aside;
 mod command;
 mod configure;
+mod connectivity;
 mod keys;
 mod leases;
 mod machine;
@@ -23,4 +25,4 @@ pub use command::{
     ProviderKey, ProviderSpec, Refusal, Request, Ticket,
 };
 pub use machine::Machine;
-pub use snapshot::{LeaseTotals, ProviderSnapshot, QueueSnapshot, Snapshot};
+pub use snapshot::{AsideSnapshot, LeaseTotals, ProviderSnapshot, QueueSnapshot, Snapshot};

@@ -109,15 +109,26 @@ impl Desk {
         self.act(Command::Applied { node: node.into(), generation, providers });
     }
 
-    /// The state now, and how long the oldest waiting request has waited.
-    pub(crate) fn snapshot(&self) -> (Snapshot, Option<Duration>) {
-        let state = self.lock();
-        let snapshot = state.machine.snapshot();
-        let oldest_wait = snapshot.queue.oldest_arrived.map(|arrived| self.now().saturating_sub(arrived));
-        (snapshot, oldest_wait)
+    /// The provider's server refused the connection of this run. To be told before its lease returns, so that nobody
+    /// else follows it there.
+    pub(crate) fn unreachable(&self, grant: &Grant) {
+        let Grant { provider, generation, failures, .. } = grant.clone();
+        self.act(Command::Unreachable { provider, generation, failures });
     }
 
-    /// Ends waiting requests at their deadline. Runs until dropped; one per desk.
+    /// The provider's server can be reached. Only of use for a grant made while it was set aside.
+    pub(crate) fn reached(&self, grant: &Grant) {
+        self.act(Command::Reached { provider: grant.provider.clone(), generation: grant.generation });
+    }
+
+    /// The state now, and when that is on the clock of its times.
+    pub(crate) fn snapshot(&self) -> (Snapshot, Duration) {
+        let state = self.lock();
+        (state.machine.snapshot(), self.now())
+    }
+
+    /// Does what is due at a time: ends waiting requests, lets providers set aside be tried again. Runs until dropped; one
+    /// per desk.
     pub(crate) async fn run_timer(&self) {
         loop {
             let deadline = {

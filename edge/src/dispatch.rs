@@ -133,7 +133,9 @@ impl Dispatch {
             OpenError::Head(_) => Failure::Final(GatewayError::HeadersTooLarge { max: RUN_HEAD_BYTES }),
         })?;
         let provider = grant.provider.clone();
-        match run.reply().await {
+        let reply = run.reply().await;
+        self.judge_server(&grant, &reply);
+        match reply {
             Ok(RunReply::Response { status: status @ (429 | 503), headers: _ }) => {
                 let detail = busy_detail(&mut run, status).await;
                 Err(Failure::Elsewhere(GatewayError::Busy { provider: provider_name(&provider), detail }))
@@ -151,6 +153,22 @@ impl Dispatch {
                 Err(refused(&grant, refusal))
             }
             Err(error) => Err(lost(&grant, &error)),
+        }
+    }
+
+    /// Tells admission what the reply says of the provider's server: whether it takes connections.
+    fn judge_server(&self, grant: &Grant, reply: &Result<RunReply, RunLost>) {
+        let was_aside = grant.failures > 0;
+        match reply {
+            Ok(RunReply::Refused(refusal)) if refusal.reason == RefusalReason::Unreachable => {
+                self.desk.unreachable(grant);
+            }
+            Ok(reply) if was_aside && from_server(reply) => {
+                tracing::info!(provider = provider_name(&grant.provider), "its server can be reached again");
+                self.desk.reached(grant);
+            }
+            // A lost run says nothing: its node may not have asked the server yet.
+            Ok(_) | Err(_) => {}
         }
     }
 
@@ -207,6 +225,22 @@ fn head(grant: &Grant, request: &RunRequest, target: &Target, body: &[Bytes]) ->
         request: run,
         body_len: body.iter().map(|chunk| chunk.len() as u64).sum(),
     })
+}
+
+/// Whether the provider's server was asked; else its node answers for itself.
+fn from_server(reply: &RunReply) -> bool {
+    match reply {
+        RunReply::Response { .. } | RunReply::Started => true,
+        RunReply::Refused(refusal) => match refusal.reason {
+            RefusalReason::TimedOut | RefusalReason::BadAnswer | RefusalReason::Busy => true,
+            RefusalReason::GateFull
+            | RefusalReason::StaleGeneration
+            | RefusalReason::UnknownProvider
+            | RefusalReason::Draining
+            | RefusalReason::Unreachable
+            | RefusalReason::BadRequest => false,
+        },
+    }
 }
 
 /// What a busy provider says of it. The run is read to its end, so its slot is free before the request goes on.

@@ -13,12 +13,15 @@ const SEEDS: u64 = 2_000;
 const EXPECTED: &[&str] = &[
     "cancel",
     "configure",
+    "granted aside at once",
+    "granted aside from the queue",
     "granted at once",
     "granted from the queue",
     "late release of a fenced lease",
     "online",
     "partly applied",
     "queued",
+    "reached again",
     "refused: API not served",
     "refused: context length exceeded",
     "refused: key queue full",
@@ -33,6 +36,8 @@ const EXPECTED: &[&str] = &[
     "second release",
     "stale applied",
     "stale offline",
+    "unreachable",
+    "unreachable again",
 ];
 
 // Shows [cross-group-wakeup] [lease-lifecycle] [long-state] [provider-state] [queue-ownership] [snapshot-source]

@@ -68,6 +68,9 @@ struct ProviderView {
     long_in_flight: u32,
     queued: usize,
     long_queued: usize,
+    /// Time left until its server is tried again.
+    aside_ms: Option<u64>,
+    failures: u32,
     priority: i32,
 }
 
@@ -90,7 +93,8 @@ type Providers = BTreeMap<ProviderKey, ProviderSnapshot>;
 /// Takes the snapshot. Admission's part is of one moment; connections are read right after it.
 pub(super) fn take(admin: &Admin) -> Snapshot {
     let settings = admin.live.get();
-    let (admission, oldest_wait) = admin.desk.snapshot();
+    let (admission, now) = admin.desk.snapshot();
+    let oldest_wait = admission.queue.oldest_arrived.map(|arrived| now.saturating_sub(arrived));
     let (registered, refusals) = (admin.registry.all(), admin.registry.refusals());
     let providers: Providers =
         admission.providers.into_iter().map(|provider| (provider.key.clone(), provider)).collect();
@@ -113,7 +117,7 @@ pub(super) fn take(admin: &Admin) -> Snapshot {
             .iter()
             .map(|node| {
                 let id = node.id.as_str();
-                node_view(node, registered.get(id), &providers, refusals.get(id))
+                node_view(node, registered.get(id), (&providers, now), refusals.get(id))
             })
             .collect(),
         models: models.iter().map(|model| model_view(model, &providers)).collect(),
@@ -124,7 +128,7 @@ pub(super) fn take(admin: &Admin) -> Snapshot {
 fn node_view(
     node: &Node,
     registered: Option<&Registered>,
-    providers: &Providers,
+    (providers, now): (&Providers, Duration),
     refusals: Option<&Refusals>,
 ) -> NodeView {
     let (status, health) =
@@ -132,7 +136,7 @@ fn node_view(
     let view = |provider: &Provider| {
         let key = ProviderKey { node: node.id.as_str().into(), provider: provider.id.as_str().into() };
         let reason = refusals.and_then(|refusals| refusals.get(&key.provider));
-        provider_view(provider, providers.get(&key), reason)
+        provider_view(provider, (providers.get(&key), now), reason)
     };
     NodeView {
         id: node.id.to_string(),
@@ -151,13 +155,16 @@ fn node_view(
 
 fn provider_view(
     provider: &Provider,
-    state: Option<&ProviderSnapshot>,
+    (state, now): (Option<&ProviderSnapshot>, Duration),
     refusal: Option<&String>,
 ) -> ProviderView {
+    let aside = state.and_then(|state| state.aside);
     let (status, health) = match state {
         Some(state) if !state.connected => ("unavailable", "offline"),
         Some(state) if state.refused => ("unavailable", "refused"),
         Some(state) if !state.enabled => ("disabled", "online"),
+        // It still gets the requests that have nobody else, and the trial that brings it back.
+        Some(_) if aside.is_some() => ("available", "unreachable"),
         Some(_) => ("available", "online"),
         None => ("unavailable", "offline"),
     };
@@ -175,6 +182,8 @@ fn provider_view(
         long_in_flight: state.map_or(0, |state| state.long_in_flight),
         queued: state.map_or(0, |state| state.queued),
         long_queued: state.map_or(0, |state| state.long_queued),
+        aside_ms: aside.map(|aside| millis(aside.until.saturating_sub(now))),
+        failures: aside.map_or(0, |aside| aside.failures),
         priority: provider.priority,
     }
 }

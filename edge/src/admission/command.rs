@@ -103,6 +103,24 @@ pub enum Command {
         /// For each provider the capacity that its gate now allows; `None`: the node will not run it.
         providers: Vec<(Arc<str>, Option<u32>)>,
     },
+    /// A granted request found that the provider's server refuses connections: it is set aside. Without effect unless the
+    /// generation owns the provider's node. Comes before the request's [`Command::Retry`] and the return of its lease.
+    Unreachable {
+        /// From the grant.
+        provider: ProviderKey,
+        /// From the grant.
+        generation: Generation,
+        /// From the grant.
+        failures: u32,
+    },
+    /// The server has answered, or at least taken, a request that was granted while the provider was set aside: that is
+    /// over. Without effect unless the generation owns the provider's node.
+    Reached {
+        /// From the grant.
+        provider: ProviderKey,
+        /// From the grant.
+        generation: Generation,
+    },
     /// The settings are now these.
     Configure(Box<Config>),
     /// Time has passed.
@@ -139,6 +157,8 @@ pub struct Grant {
     pub generation: Generation,
     /// Whether it holds a long-context slot too.
     pub long: bool,
+    /// How often in a row the provider's server had not been reached; 0 unless it is set aside.
+    pub failures: u32,
     /// The request.
     pub pending: Pending,
 }

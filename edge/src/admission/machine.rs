@@ -35,9 +35,15 @@ pub(super) struct Node {
 
 /// What a command has made free, so that waiting requests are looked at again.
 #[derive(Debug, Default)]
-struct Freed {
-    providers: Vec<ProviderIndex>,
-    keys: Vec<KeyIndex>,
+pub(super) struct Freed {
+    pub providers: Vec<ProviderIndex>,
+    pub keys: Vec<KeyIndex>,
+}
+
+impl Freed {
+    pub(super) fn of(provider: ProviderIndex) -> Self {
+        Self { providers: vec![provider], keys: Vec::new() }
+    }
 }
 
 impl Machine {
@@ -56,15 +62,22 @@ impl Machine {
             Command::Applied { node, generation, providers } => {
                 self.applied(&node, generation, &providers, effects);
             }
+            Command::Unreachable { provider, generation, failures } => {
+                self.unreachable(now, &provider, generation, failures, effects);
+            }
+            Command::Reached { provider, generation } => self.reached(&provider, generation, effects),
             Command::Configure(config) => self.configure(*config, effects),
-            Command::Tick => self.expire(now, effects),
+            Command::Tick => self.tick(now, effects),
         }
         debug_assert!(self.counts_match(), "counters differ from the lease table");
     }
 
-    /// When [`Command::Tick`] is due: the moment the request that has waited longest times out.
+    /// When [`Command::Tick`] is due: the moment the request that has waited longest times out, or a provider that was
+    /// set aside may be tried again.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.queue.oldest().map(|waiter| waiter.pending.arrived.saturating_add(self.policy.queue_timeout))
+        let oldest = self.queue.oldest();
+        let timeout = oldest.map(|waiter| waiter.pending.arrived.saturating_add(self.policy.queue_timeout));
+        timeout.into_iter().chain(self.next_due()).min()
     }
 
     fn submit(&mut self, now: Duration, request: Request, effects: &mut Vec<Effect>) {
@@ -156,10 +169,11 @@ impl Machine {
     fn can_run_on(&self, provider: ProviderIndex, class: &ClassKey) -> bool {
         self.providers.get(provider).has_room(class.long)
             && !class.excluded.contains(&provider)
+            && !self.spares(class, provider)
             && class.key.is_none_or(|index| self.keys.get(index).has_room())
     }
 
-    fn has_live_member(&self, class: &ClassKey) -> bool {
+    pub(super) fn has_live_member(&self, class: &ClassKey) -> bool {
         let members = self.queue.members(class.set).iter();
         members.into_iter().any(|index| self.providers.get(*index).live() && !class.excluded.contains(index))
     }
@@ -171,14 +185,15 @@ impl Machine {
         long: bool,
         provider: ProviderIndex,
     ) -> Grant {
-        let online = self.providers.get(provider).online;
-        let generation = online.expect("only a provider that is online has room");
+        let slots = self.providers.get(provider);
+        let generation = slots.online.expect("only a provider that is online has room");
+        let failures = slots.failures();
         let lease = self.leases.acquire(Lease { provider, long, key: limits });
         self.providers.update(provider, |slots| slots.take(long, lease.0));
         if let Some(index) = limits {
             self.keys.get_mut(index).in_flight += 1;
         }
-        Grant { lease, provider: self.providers.key(provider).clone(), generation, long, pending }
+        Grant { lease, provider: self.providers.key(provider).clone(), generation, long, failures, pending }
     }
 
     fn release(&mut self, lease: LeaseId, effects: &mut Vec<Effect>) {
@@ -186,15 +201,16 @@ impl Machine {
         self.hand_out(&freed, effects);
     }
 
-    fn return_lease(&mut self, lease: LeaseId) -> Freed {
+    fn return_lease(&mut self, id: LeaseId) -> Freed {
         let mut freed = Freed::default();
-        if let Some(lease) = self.leases.release(lease) {
+        if let Some(lease) = self.leases.release(id) {
             self.uncount(&lease, &mut freed);
+            self.end_trial(lease.provider, id);
         }
         freed
     }
 
-    fn uncount(&mut self, lease: &Lease, freed: &mut Freed) {
+    pub(super) fn uncount(&mut self, lease: &Lease, freed: &mut Freed) {
         self.providers.update(lease.provider, |slots| slots.give_back(lease.long));
         freed.providers.push(lease.provider);
         if let Some(index) = lease.key {
@@ -204,7 +220,7 @@ impl Machine {
         }
     }
 
-    fn leave_queue(&mut self, ticket: Ticket) -> Option<Pending> {
+    pub(super) fn leave_queue(&mut self, ticket: Ticket) -> Option<Pending> {
         let waiter = self.queue.remove(ticket)?;
         if let Some(index) = waiter.key {
             let key = self.keys.get_mut(index);
@@ -214,7 +230,7 @@ impl Machine {
     }
 
     /// Gives what is free to those that wait: always to the earliest that can run now.
-    fn hand_out(&mut self, freed: &Freed, effects: &mut Vec<Effect>) {
+    pub(super) fn hand_out(&mut self, freed: &Freed, effects: &mut Vec<Effect>) {
         self.hand_out_before(Ticket(u64::MAX), freed, effects);
     }
 
@@ -244,87 +260,10 @@ impl Machine {
         with_room.copied().flat_map(of_provider).chain(of_keys).min()
     }
 
-    fn node_online(&mut self, node: Arc<str>, generation: Generation, effects: &mut Vec<Effect>) {
-        if self.nodes.get(&node).is_some_and(|known| known.generation >= generation) {
-            return;
-        }
-        let members = self.providers.of_node(&node);
-        let freed = self.fence(&members);
-        for index in &members {
-            self.providers.update(*index, |slots| slots.online = Some(generation));
-        }
-        self.nodes.insert(node, Node { generation, online: true });
+    fn tick(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        self.expire(now, effects);
+        let freed = self.end_times_aside(now);
         self.hand_out(&freed, effects);
-    }
-
-    fn node_offline(&mut self, node: &str, generation: Generation, effects: &mut Vec<Effect>) {
-        let Some(known) = self.nodes.get_mut(node).filter(|known| known.generation == generation) else {
-            return;
-        };
-        known.online = false;
-        let members = self.providers.of_node(node);
-        let freed = self.fence(&members);
-        self.hand_out(&freed, effects);
-        self.refuse_hopeless(&members, effects);
-    }
-
-    /// Ends the current generation of these providers: its leases are gone, whoever still holds them.
-    fn fence(&mut self, members: &[ProviderIndex]) -> Freed {
-        for index in members {
-            self.providers.update(*index, |slots| {
-                slots.online = None;
-                slots.confirmed = 0;
-                slots.refused = false;
-            });
-        }
-        let mut freed = Freed::default();
-        for lease in self.leases.fence(members) {
-            self.uncount(&lease, &mut freed);
-        }
-        freed
-    }
-
-    fn applied(
-        &mut self,
-        node: &str,
-        generation: Generation,
-        providers: &[(Arc<str>, Option<u32>)],
-        effects: &mut Vec<Effect>,
-    ) {
-        let mut freed = Freed::default();
-        for index in self.providers.of_node(node) {
-            let id = &self.providers.key(index).provider;
-            let Some((_, capacity)) = providers.iter().find(|(provider, _)| provider == id) else { continue };
-            let slots = self.providers.get(index);
-            if slots.online == Some(generation) && !slots.removed {
-                self.providers.update(index, |slots| {
-                    // More than is configured belongs to settings that the node is about to leave: a raise waits for its
-                    // own confirmation.
-                    slots.confirmed = capacity.unwrap_or(0).min(slots.spec.capacity);
-                    slots.refused = capacity.is_none();
-                });
-                freed.providers.push(index);
-            }
-        }
-        self.hand_out(&freed, effects);
-        self.refuse_hopeless(&freed.providers, effects);
-    }
-
-    /// Ends the waiting requests that had only these providers left to wait for.
-    fn refuse_hopeless(&mut self, providers: &[ProviderIndex], effects: &mut Vec<Effect>) {
-        let mut hopeless: Vec<Ticket> = Vec::new();
-        for id in providers.iter().flat_map(|provider| self.queue.classes_of_provider(*provider)) {
-            let class = self.queue.class(id);
-            if !class.tickets.is_empty() && !self.has_live_member(&class.key) {
-                hopeless.extend(&class.tickets);
-            }
-        }
-        hopeless.sort();
-        hopeless.dedup();
-        for ticket in hopeless {
-            self.leave_queue(ticket);
-            effects.push(Effect::Refused { ticket, refusal: Refusal::Unavailable });
-        }
     }
 
     fn expire(&mut self, now: Duration, effects: &mut Vec<Effect>) {

@@ -1,6 +1,7 @@
 //! The providers' slots: capacity, use, connectivity. Counts here always equal the lease table.
 
-use super::command::{Generation, ProviderKey, ProviderSpec};
+use super::aside::Aside;
+use super::command::{Generation, LeaseId, ProviderKey, ProviderSpec};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,8 @@ pub(super) struct Slots {
     pub long_in_flight: u32,
     /// Lease number of the last grant: the smaller, the longer ago.
     pub last_grant: u64,
+    /// Its server refuses connections.
+    pub aside: Option<Aside>,
 }
 
 impl Slots {
@@ -40,6 +43,7 @@ impl Slots {
             in_flight: 0,
             long_in_flight: 0,
             last_grant: 0,
+            aside: None,
         }
     }
 
@@ -70,10 +74,18 @@ impl Slots {
         self.has_room(false).then_some((Reverse(self.spec.priority), relative_use, self.last_grant))
     }
 
+    /// How often in a row it could not be reached; 0: it is not set aside.
+    pub(super) fn failures(&self) -> u32 {
+        self.aside.as_ref().map_or(0, |aside| aside.failures)
+    }
+
     pub(super) fn take(&mut self, long: bool, lease: u64) {
         self.in_flight += 1;
         self.long_in_flight += u32::from(long);
         self.last_grant = lease;
+        if let Some(aside) = self.aside.as_mut().filter(|aside| aside.wants_trial()) {
+            aside.trial = Some(LeaseId(lease));
+        }
     }
 
     pub(super) fn give_back(&mut self, long: bool) {
@@ -83,7 +95,7 @@ impl Slots {
     }
 }
 
-/// All providers, by position, by identity, and those with room by rank.
+/// All providers, by position, by identity, those with room by rank, and those set aside.
 #[derive(Debug, Default)]
 pub(super) struct Providers {
     slots: Vec<Slots>,
@@ -91,6 +103,8 @@ pub(super) struct Providers {
     pub by_key: BTreeMap<ProviderKey, ProviderIndex>,
     /// Kept by [`Providers::update`], the only way to change slots.
     free: BTreeSet<(Rank, ProviderIndex)>,
+    /// Those set aside, kept likewise.
+    aside: BTreeSet<ProviderIndex>,
 }
 
 impl Providers {
@@ -111,21 +125,32 @@ impl Providers {
         self.by_key.insert(key.clone(), index);
         self.keys.push(key);
         self.free.extend(slots.rank().map(|rank| (rank, index)));
+        self.aside.extend(slots.aside.as_ref().map(|_| index));
         self.slots.push(slots);
         index
     }
 
     pub(super) fn update(&mut self, index: ProviderIndex, change: impl FnOnce(&mut Slots)) {
         let slots = &mut self.slots[index.0 as usize];
-        let before = slots.rank();
+        let (before, was_aside) = (slots.rank(), slots.aside.is_some());
         change(slots);
-        let after = slots.rank();
+        let (after, is_aside) = (slots.rank(), slots.aside.is_some());
         if before != after {
             if let Some(rank) = before {
                 self.free.remove(&(rank, index));
             }
             self.free.extend(after.map(|rank| (rank, index)));
         }
+        if is_aside && !was_aside {
+            self.aside.insert(index);
+        } else if was_aside && !is_aside {
+            self.aside.remove(&index);
+        }
+    }
+
+    /// Those set aside.
+    pub(super) fn aside(&self) -> impl Iterator<Item = ProviderIndex> + '_ {
+        self.aside.iter().copied()
     }
 
     /// The best of these (sorted) that has room and passes. Few are looked at one by one; of many, the first that comes

@@ -73,6 +73,17 @@ pub struct ProviderSnapshot {
     pub queued: usize,
     /// Long requests among them.
     pub long_queued: usize,
+    /// Set while its server refuses connections.
+    pub aside: Option<AsideSnapshot>,
+}
+
+/// A provider set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AsideSnapshot {
+    /// When one request tries it again, or since when one may. On the clock of the commands.
+    pub until: Duration,
+    /// How often in a row it was not reached.
+    pub failures: u32,
 }
 
 impl Machine {
@@ -126,6 +137,10 @@ impl Machine {
             long_in_flight: slots.long_in_flight,
             queued: if live { pressure(false) } else { 0 },
             long_queued: if live { pressure(true) } else { 0 },
+            aside: slots
+                .aside
+                .as_ref()
+                .map(|aside| AsideSnapshot { until: aside.until, failures: aside.failures }),
         }
     }
 }

@@ -138,7 +138,7 @@ impl World {
     fn decode(&mut self, [kind, a, b, c, d, e]: [u8; BYTES_PER_COMMAND]) -> Command {
         self.now += Duration::from_millis(u64::from(e % 4));
         let node = usize::from(a) % NODES.len();
-        match kind % 64 {
+        match kind % 72 {
             0..=19 => Command::Submit(request([a, b, c, d])),
             20..=29 => self.running(a).map_or(Command::Tick, |grant| Command::Release(grant.lease)),
             30 => pick_from(&self.ledger.returned, a).map_or(Command::Tick, Command::Release),
@@ -155,12 +155,25 @@ impl World {
             51..=52 => self.applied_partly(node, [b, c, d]),
             53..=55 => self.pass(a, b),
             56..=62 => self.configure(&[[a, b, c]]),
-            _ => self.configure(&[[a, b, c], [b, c, d], [c, d, e]]),
+            63 => self.configure(&[[a, b, c], [b, c, d], [c, d, e]]),
+            64..=69 => self.running(a).map_or(Command::Tick, |grant| self.unreachable(grant)),
+            _ => self.running(a).map_or(Command::Tick, |grant| self.reached(grant)),
         }
     }
 
     fn running(&self, choice: u8) -> Option<Grant> {
         pick_from(&self.ledger.running, choice)
+    }
+
+    fn unreachable(&mut self, grant: Grant) -> Command {
+        self.ledger.count(if grant.failures > 0 { "unreachable again" } else { "unreachable" });
+        let Grant { provider, generation, failures, .. } = grant;
+        Command::Unreachable { provider, generation, failures }
+    }
+
+    fn reached(&mut self, grant: Grant) -> Command {
+        self.ledger.count(if grant.failures > 0 { "reached again" } else { "reached" });
+        Command::Reached { provider: grant.provider, generation: grant.generation }
     }
 
     fn waiting(&self, choice: u8) -> Option<Ticket> {

@@ -65,6 +65,9 @@ impl Ledger {
                     return Err(format!("lease number {} was due: {grant:?}", self.leases));
                 }
                 self.count(if asked { "granted at once" } else { "granted from the queue" });
+                if grant.failures > 0 {
+                    self.count(if asked { "granted aside at once" } else { "granted aside from the queue" });
+                }
                 self.waiting.remove(&grant.pending.ticket);
                 self.running.push(grant.clone());
             }

@@ -1,8 +1,10 @@
 //! The naive twin of the admission machine. After every command it asks again, of every waiting request in order of
 //! arrival, whether it can run now; so it has no notion of what a command made free. Slow on purpose.
 
+mod aside;
 mod snapshot;
 
+use aside::Aside;
 use iop_edge::admission::{
     Command, Config, Context, Effect, Generation, Grant, LeaseId, Pending, ProviderKey, ProviderSpec,
     Refusal, Request, Ticket,
@@ -23,6 +25,7 @@ struct Gate {
     confirmed: u32,
     refused: bool,
     last_grant: u64,
+    aside: Option<Aside>,
 }
 
 struct Lease {
@@ -62,8 +65,15 @@ impl Model {
             Command::NodeOnline { node, generation } => self.node_online(node, *generation),
             Command::NodeOffline { node, generation } => self.node_offline(node, *generation),
             Command::Applied { node, generation, providers } => self.applied(node, *generation, providers),
+            Command::Unreachable { provider, generation, failures } => {
+                self.unreachable(now, provider, *generation, *failures);
+            }
+            Command::Reached { provider, generation } => self.reached(provider, *generation),
             Command::Configure(config) => self.configure(config),
-            Command::Tick => self.expire(now, &mut effects),
+            Command::Tick => {
+                self.expire(now, &mut effects);
+                self.end_times_aside(now);
+            }
         }
         self.settle(&mut effects);
         if let Command::Retry(grant) = command {
@@ -73,9 +83,11 @@ impl Model {
         effects
     }
 
-    /// When the first waiting request times out.
+    /// When the first waiting request times out, or the first provider set aside may be tried again.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.waiting.iter().map(|pending| pending.arrived + self.config.policy.queue_timeout).min()
+        let timeout = self.config.policy.queue_timeout;
+        let timeouts = self.waiting.iter().map(|pending| pending.arrived + timeout);
+        timeouts.chain(self.next_trials()).min()
     }
 
     /// Whether the lease is held.
@@ -187,6 +199,7 @@ impl Model {
         for gate in self.gates.iter_mut().filter(|gate| gate.provider.node == *node) {
             gate.confirmed = 0;
             gate.refused = false;
+            gate.aside = None;
         }
     }
 
@@ -219,7 +232,8 @@ impl Model {
             if let Some(gate) = self.gates.iter_mut().find(|gate| gate.provider == *key) {
                 gate.confirmed = gate.confirmed.min(spec.capacity);
             } else {
-                self.gates.push(Gate { provider: key.clone(), confirmed: 0, refused: false, last_grant: 0 });
+                let provider = key.clone();
+                self.gates.push(Gate { provider, confirmed: 0, refused: false, last_grant: 0, aside: None });
             }
         }
     }
@@ -289,9 +303,12 @@ impl Model {
         {
             return None;
         }
-        let mut free: Vec<ProviderKey> = candidates
-            .into_iter()
-            .filter(|provider| self.has_room(provider, long) && !pending.refused_by.contains(provider))
+        let others: Vec<ProviderKey> =
+            candidates.into_iter().filter(|provider| !pending.refused_by.contains(provider)).collect();
+        let mut free: Vec<ProviderKey> = others
+            .iter()
+            .filter(|provider| self.has_room(provider, long) && !self.spares(provider, &others))
+            .cloned()
             .collect();
         free.sort_by(|one, other| self.compare(one, other));
         free.into_iter().next()
@@ -315,8 +332,9 @@ impl Model {
         self.leases.push(Lease { id: lease, provider: provider.clone(), long, key });
         let gate = self.gates.iter_mut().find(|gate| gate.provider == provider);
         gate.expect("it is configured").last_grant = lease.0;
+        let failures = self.begin_trial(&provider, lease);
         let generation = self.owner(&provider.node).expect("its node is connected");
-        Grant { lease, provider, generation, long, pending }
+        Grant { lease, provider, generation, long, failures, pending }
     }
 
     fn known_key(&self, request: &Request) -> Option<Arc<str>> {

@@ -1,6 +1,6 @@
 //! The twin's side of the snapshot: every number counted anew from the lists.
 
-use super::Model;
+use super::{Aside, Model};
 use iop_edge::admission::{LeaseTotals, Pending, ProviderKey, ProviderSnapshot, QueueSnapshot, Snapshot};
 
 impl Model {
@@ -47,6 +47,7 @@ impl Model {
             long_in_flight: self.in_flight(key, true) as u32,
             queued: pressure(false),
             long_queued: pressure(true),
+            aside: self.gate(key).aside.as_ref().map(Aside::shown),
         }
     }
 }
