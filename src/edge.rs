@@ -4,10 +4,11 @@ use crate::failure::Failure;
 use crate::signals;
 use iop_certs::Role;
 use iop_config::EdgeConfig;
-use iop_edge::{Addresses, Edge, Listeners};
+use iop_edge::{Addresses, ConfigFile, Edge, Listeners};
 use iop_transport::endpoint::ResetSecret;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The edge's certificate in the folder of certificates.
@@ -32,6 +33,7 @@ pub(crate) async fn serve(
     let secret = iop_certs::edge_secret(dir).map_err(Failure::credentials)?;
     let listeners = Listeners::bind(&config).await.map_err(Failure::other)?;
     let refresh = signals::refresh()?;
+    let source = Arc::new(ConfigFile(source));
     let edge = Edge { config, source, refresh, identity, reset_secret: ResetSecret(secret), listeners };
     edge.run(stop, ready).await.map_err(Failure::credentials)
 }

@@ -56,6 +56,7 @@ impl Control {
     pub(crate) async fn run(&mut self, sessions: &Sessions) -> String {
         let connection = self.connection.clone();
         let problem = tokio::select! {
+            biased;
             reason = connection.closed() => return reason.to_string(),
             problem = self.serve(sessions) => problem,
         };
@@ -84,17 +85,19 @@ impl Control {
             {
                 return error.to_string();
             }
+            // What the edge itself wants comes first: a node that never stops talking does not hold it up.
             tokio::select! {
-                message = self.recv.recv() => match message {
-                    Ok(Some(message)) => self.receive(sessions, message),
-                    Ok(None) => return "the node ended its control stream".into(),
-                    Err(error) => return error.to_string(),
-                },
+                biased;
                 // The registry holds the other end for as long as this connection is registered.
                 Some(order) = self.orders.inbox.recv() => outgoing = Some(self.obey(order)),
                 () = self.orders.settings_changed.notified() => {
                     outgoing = Some(EdgeMessage::Apply(self.next_apply(sessions)));
                 }
+                message = self.recv.recv() => match message {
+                    Ok(Some(message)) => self.receive(sessions, message),
+                    Ok(None) => return "the node ended its control stream".into(),
+                    Err(error) => return error.to_string(),
+                },
             }
         }
     }

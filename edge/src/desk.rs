@@ -143,6 +143,7 @@ impl Desk {
                 }
             };
             tokio::select! {
+                biased;
                 () = due => self.act(Command::Tick),
                 () = self.shared.earlier_deadline.notified() => {}
             }

@@ -18,7 +18,8 @@ mod server;
 mod session;
 mod settings;
 
-pub use listeners::{Addresses, ListenError, Listeners};
+pub use listeners::{Accept, Addresses, ClientStream, ListenError, Listeners};
+pub use refresh::{ConfigFile, ConfigSource, Loading, Reading};
 pub use server::HttpTlsError;
 
 use admin::Admin;
@@ -35,7 +36,6 @@ use refresh::Refresher;
 use registry::Registry;
 use server::{Door, StallLimit};
 use session::Sessions;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -49,8 +49,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Edge {
     /// The configuration.
     pub config: EdgeConfig,
-    /// The file that it came from and is refreshed from.
-    pub source: PathBuf,
+    /// Where it came from and is refreshed from.
+    pub source: Arc<dyn ConfigSource>,
     /// Notified when somebody asks for a refresh by signal.
     pub refresh: Arc<Notify>,
     /// Certificate, key and trusted roots.
@@ -78,8 +78,14 @@ impl Edge {
         };
         let addresses = listeners.addresses;
         let credentials = Credentials { chain: identity.chain, key: identity.key, roots: identity.roots };
-        let endpoint =
-            endpoint::edge(listeners.quic, listeners.runtime, credentials, &reset_secret, settings)?;
+        let endpoint = endpoint::edge(
+            listeners.quic,
+            listeners.runtime,
+            listeners.seed,
+            credentials,
+            &reset_secret,
+            settings,
+        )?;
 
         let (events, registry) = (Events::default(), Registry::default());
         let desk = Desk::new(events.clone());
@@ -121,6 +127,7 @@ impl Edge {
         let http = server::serve(door, shutdown, move |request| gateway.clone().handle(request));
         ready(addresses);
         tokio::select! {
+            biased;
             () = desk.run_timer() => {}
             () = accept => {}
             () = refresher.watch(&refresh) => {}

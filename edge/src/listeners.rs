@@ -1,24 +1,50 @@
 //! The edge's sockets: bound before anything starts, so that a port in use is an error at once.
 
-use crate::server::{HttpTlsError, Tls};
+use crate::server::{HttpTlsError, Tls, prepare};
 use iop_config::EdgeConfig;
-use iop_transport::endpoint::{self, EDGE_SOCKET_BYTES, EndpointError};
+use iop_transport::endpoint::{self, EDGE_SOCKET_BYTES, EndpointError, Seed};
 use iop_transport::{AsyncUdpSocket, Runtime};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tracing::debug;
+
+/// A client's connection as bytes. Its drop closes the connection.
+pub trait ClientStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> ClientStream for S {}
+
+/// Where clients' connections come from. Its drop refuses the next ones.
+pub trait Accept: fmt::Debug + Send {
+    /// The next connection. An error is one connection's; others may follow it.
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn ClientStream>>>;
+}
+
+impl Accept for TcpListener {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn ClientStream>>> {
+        let (stream, _address) = std::task::ready!(TcpListener::poll_accept(self, cx))?;
+        if let Err(error) = prepare(&stream) {
+            debug!(%error, "a connection was lost at once");
+        }
+        Poll::Ready(Ok(Box::new(stream)))
+    }
+}
 
 /// Bound sockets, ready to serve.
 #[derive(Debug)]
 pub struct Listeners {
-    pub(crate) http: TcpListener,
+    pub(crate) http: Box<dyn Accept>,
     /// For clients; `None`: plain HTTP.
     pub(crate) tls: Option<Tls>,
-    pub(crate) admin: TcpListener,
+    pub(crate) admin: Box<dyn Accept>,
     pub(crate) quic: Arc<dyn AsyncUdpSocket>,
     pub(crate) runtime: Arc<dyn Runtime>,
+    /// What QUIC's random numbers come from.
+    pub(crate) seed: Seed,
     /// Where they really listen.
     pub addresses: Addresses,
 }
@@ -63,6 +89,18 @@ pub enum ListenError {
 }
 
 impl Listeners {
+    /// Listeners of the caller's making, with plain HTTP for clients.
+    pub fn new(
+        http: Box<dyn Accept>,
+        admin: Box<dyn Accept>,
+        quic: Arc<dyn AsyncUdpSocket>,
+        runtime: Arc<dyn Runtime>,
+        seed: Seed,
+        addresses: Addresses,
+    ) -> Self {
+        Self { http, tls: None, admin, quic, runtime, seed, addresses }
+    }
+
     /// Binds the three sockets of the configuration and reads the certificate that clients see.
     pub async fn bind(config: &EdgeConfig) -> Result<Self, ListenError> {
         let tls = config.http.tls.as_ref().map(Tls::load).transpose()?;
@@ -74,7 +112,8 @@ impl Listeners {
         let quic_address = socket.local_addr().map_err(udp)?;
         let (quic, runtime) = endpoint::tokio_socket(socket).map_err(udp)?;
         let addresses = Addresses { http: http_address, admin: admin_address, quic: quic_address };
-        Ok(Self { http, tls, admin, quic, runtime, addresses })
+        let (http, admin) = (Box::new(http), Box::new(admin));
+        Ok(Self { http, tls, admin, quic, runtime, seed: None, addresses })
     }
 }
 

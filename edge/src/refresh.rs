@@ -8,9 +8,12 @@ use crate::registry::Registry;
 use crate::settings;
 use iop_config::{Change, EdgeConfig, LoadError, MAX_FILE_BYTES, NodeId, difference};
 use serde::Serialize;
+use std::fmt;
 use std::fs::File;
+use std::future::Future;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -44,6 +47,28 @@ pub(crate) struct Report {
     needs_restart: Vec<Change>,
 }
 
+/// The bytes of a configuration, still to come; `None` where they cannot be read.
+pub type Reading<'a> = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + 'a>>;
+
+/// A configuration, still to come.
+pub type Loading<'a> = Pin<Box<dyn Future<Output = Result<EdgeConfig, LoadError>> + Send + 'a>>;
+
+/// Where the configuration comes from, again and again.
+pub trait ConfigSource: fmt::Debug + Send + Sync {
+    /// For people.
+    fn name(&self) -> String;
+
+    /// What is there now.
+    fn read(&self) -> Reading<'_>;
+
+    /// The configuration in what was read, even if something else is there by now.
+    fn load(&self, read: Option<Vec<u8>>) -> Loading<'_>;
+}
+
+/// A file, read through whatever links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFile(pub PathBuf);
+
 /// Refreshes one edge. Cheap to clone; every clone is the same one.
 #[derive(Debug, Clone)]
 pub(crate) struct Refresher {
@@ -52,7 +77,7 @@ pub(crate) struct Refresher {
 
 #[derive(Debug)]
 struct Inner {
-    path: PathBuf,
+    source: Arc<dyn ConfigSource>,
     /// What the edge started with: what differs from it and cannot change while it runs needs a restart.
     started_with: EdgeConfig,
     live: Live,
@@ -67,17 +92,16 @@ struct Inner {
 
 impl Refresher {
     pub(crate) fn new(
-        path: PathBuf,
+        source: Arc<dyn ConfigSource>,
         started_with: EdgeConfig,
         live: Live,
         desk: Desk,
         registry: Registry,
         events: Events,
     ) -> Self {
-        let state =
-            Mutex::new(ConfigState { revision: 1, source: path.display().to_string(), last_error: None });
+        let state = Mutex::new(ConfigState { revision: 1, source: source.name(), last_error: None });
         let turn = tokio::sync::Mutex::default();
-        Self { inner: Arc::new(Inner { path, started_with, live, desk, registry, events, state, turn }) }
+        Self { inner: Arc::new(Inner { source, started_with, live, desk, registry, events, state, turn }) }
     }
 
     /// The configuration in force, for the snapshot.
@@ -88,8 +112,8 @@ impl Refresher {
     /// Reads the file and puts it in force, or only says what would change.
     pub(crate) async fn refresh(&self, dry_run: bool) -> Result<Report, LoadError> {
         let mut last_read = self.inner.turn.lock().await;
-        let read = read(&self.inner.path).await;
-        let loaded = self.load(&read).await;
+        let read = self.inner.source.read().await;
+        let loaded = self.inner.source.load(read.clone()).await;
         if dry_run {
             return Ok(self.report(&loaded?));
         }
@@ -103,12 +127,13 @@ impl Refresher {
         let mut last_seen = None;
         loop {
             tokio::select! {
+                biased;
                 () = asked.notified() => {
                     // The outcome is logged and in the snapshot.
                     let _outcome = self.refresh(false).await;
                 }
                 () = tokio::time::sleep(LOOK_INTERVAL) => {
-                    let seen = read(&self.inner.path).await;
+                    let seen = self.inner.source.read().await;
                     // A file that is missing is being replaced.
                     if seen.is_some() && seen == last_seen {
                         self.look_at(&seen).await;
@@ -123,23 +148,10 @@ impl Refresher {
     async fn look_at(&self, seen: &Option<Vec<u8>>) {
         let mut last_read = self.inner.turn.lock().await;
         if *last_read != *seen {
-            let loaded = self.load(seen).await;
+            let loaded = self.inner.source.load(seen.clone()).await;
             last_read.clone_from(seen);
             let _outcome = self.put_in_force(loaded);
         }
-    }
-
-    /// The configuration in these bytes of the file: what was seen is what is loaded, even if the file changes meanwhile.
-    async fn load(&self, read: &Option<Vec<u8>>) -> Result<EdgeConfig, LoadError> {
-        let (path, read) = (self.inner.path.clone(), read.clone());
-        let load = move || match read.as_deref().map(std::str::from_utf8) {
-            Some(Ok(text)) if text.len() <= MAX_FILE_BYTES => {
-                Ok(EdgeConfig::parse(text, &path, &|name| std::env::var(name).ok())?)
-            }
-            // Why it is no text of a configuration is the loader's to say.
-            _ => EdgeConfig::load(&path),
-        };
-        tokio::task::spawn_blocking(load).await.expect("reading a configuration does not panic")
     }
 
     fn put_in_force(&self, loaded: Result<EdgeConfig, LoadError>) -> Result<Report, LoadError> {
@@ -218,15 +230,33 @@ impl Refresher {
     }
 }
 
-/// The file's bytes, through whatever links; `None` where it cannot be read. A file that is too large is cut where that
-/// shows.
-async fn read(path: &Path) -> Option<Vec<u8>> {
-    let path = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || {
-        let mut bytes = Vec::new();
-        let limit = MAX_FILE_BYTES as u64 + 1;
-        File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
-    });
-    read.await.expect("reading a file does not panic")
+impl ConfigSource for ConfigFile {
+    fn name(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    /// A file that is too large is cut where that shows.
+    fn read(&self) -> Reading<'_> {
+        let path = self.0.clone();
+        let read = move || {
+            let mut bytes = Vec::new();
+            let limit = MAX_FILE_BYTES as u64 + 1;
+            File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        };
+        Box::pin(async { tokio::task::spawn_blocking(read).await.expect("reading a file does not panic") })
+    }
+
+    fn load(&self, read: Option<Vec<u8>>) -> Loading<'_> {
+        let path = self.0.clone();
+        let load = move || match read.as_deref().map(std::str::from_utf8) {
+            Some(Ok(text)) if text.len() <= MAX_FILE_BYTES => {
+                Ok(EdgeConfig::parse(text, &path, &|name| std::env::var(name).ok())?)
+            }
+            // Why it is no text of a configuration is the loader's to say.
+            _ => EdgeConfig::load(&path),
+        };
+        let loaded = tokio::task::spawn_blocking(load);
+        Box::pin(async { loaded.await.expect("reading a configuration does not panic") })
+    }
 }

@@ -4,6 +4,7 @@ mod pace;
 mod paced_body;
 mod tls;
 
+use crate::listeners::{Accept, ClientStream};
 use bytes::Bytes;
 use http::{Request, Response, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -15,13 +16,13 @@ use pace::PacedIo;
 use paced_body::{BodyError, PacedBody};
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -59,7 +60,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A listener and how its connections are treated.
 pub(crate) struct Door {
-    pub(crate) listener: TcpListener,
+    pub(crate) listener: Box<dyn Accept>,
     /// `None`: plain HTTP.
     pub(crate) tls: Option<Tls>,
     /// How long a client may take nothing of its answer.
@@ -74,7 +75,7 @@ where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<BodyError>,
 {
-    let Door { listener, tls, stall_limit } = door;
+    let Door { mut listener, tls, stall_limit } = door;
     let graceful = GracefulShutdown::new();
     let running = TaskTracker::new();
     let service = {
@@ -93,12 +94,13 @@ where
     let mut certificates = pin!(certificates);
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             () = shutdown.cancelled() => break,
             () = &mut certificates => break,
+            accepted = poll_fn(|cx| listener.poll_accept(cx)) => accepted,
         };
         match accepted {
-            Ok((stream, _address)) => {
+            Ok(stream) => {
                 let connection = Connection {
                     pace: ClientPace::default(),
                     stall_limit: stall_limit.clone(),
@@ -113,6 +115,7 @@ where
     running.close();
     let mut closed = pin!(graceful.shutdown());
     tokio::select! {
+        biased;
         () = &mut closed => return,
         () = running.wait() => {}
         () = tokio::time::sleep(DRAIN_TIMEOUT) => {
@@ -133,16 +136,13 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run<S, F, B>(self, stream: TcpStream, tls: Option<Tls>, service: S)
+    async fn run<S, F, B>(self, stream: Box<dyn ClientStream>, tls: Option<Tls>, service: S)
     where
         S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        if let Err(error) = prepare(&stream) {
-            debug!(%error, "a connection was lost at once");
-        }
         let stream = PacedIo::new(stream, self.stall_limit.clone(), self.pace.clone());
         let Some(tls) = tls else { return self.serve(stream, service).await };
         let handshake = tls.acceptor().accept(stream);
@@ -194,7 +194,7 @@ impl Connection {
 }
 
 /// Settings of a client's socket. Where the system lacks one, it goes without.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     let (time, interval) = KEEP_ALIVE;

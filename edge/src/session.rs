@@ -92,6 +92,7 @@ impl Sessions {
         };
         let generation = control.generation;
         let reason = tokio::select! {
+            biased;
             reason = control.run(&self) => reason,
             () = expiry::expired(peer.not_after) => {
                 let code = CloseCode::CertificateExpired;

@@ -5,7 +5,8 @@ mod credentials;
 mod resolve;
 mod sockets;
 
-pub(crate) use credentials::CredentialFile;
+pub(crate) use credentials::Identities;
+pub use credentials::{BundleFile, IdentitySource, LoadingIdentity};
 pub use resolve::{Resolver, Resolving, SystemResolver};
 pub use sockets::{Sockets, UdpSockets};
 
@@ -46,7 +47,7 @@ pub(crate) struct Dialer {
     pub(crate) connect_timeout: Duration,
     pub(crate) sockets: Arc<dyn Sockets>,
     pub(crate) resolver: Arc<dyn Resolver>,
-    pub(crate) credentials: CredentialFile,
+    pub(crate) identities: Identities,
     /// Who this process is; its dial number counts up.
     pub(crate) hello: Hello,
     /// The endpoint of the last dial, and of the connection that came of it.
@@ -68,7 +69,7 @@ impl Dialer {
     /// answer the same.
     pub(crate) async fn dial(&mut self) -> Result<Registered, Diagnosis> {
         let edge = self.edge.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let identity = self.credentials.load().await.map_err(|problem| Diagnosis::of(problem, &edge))?;
+        let identity = self.identities.load().await.map_err(|problem| Diagnosis::of(problem, &edge))?;
         // A fresh socket for every dial: the last one may be bound to a network that is gone.
         let endpoint = self.open(&identity).map_err(|problem| Diagnosis::of(problem, &edge))?;
         let Identity { deployment, node: Some(node), .. } = identity else {

@@ -15,7 +15,9 @@ mod session;
 mod supervisor;
 mod upstream;
 
-pub use dial::{Resolver, Resolving, Sockets, SystemResolver, UdpSockets};
+pub use dial::{
+    BundleFile, IdentitySource, LoadingIdentity, Resolver, Resolving, Sockets, SystemResolver, UdpSockets,
+};
 pub use discover::{DiscoverError, list_models};
 pub use execution::refuse;
 pub use gate::{Gate, GateFull};

@@ -1,7 +1,10 @@
 //! The node's driver: does what the supervisor answers, and tells it what came of it. It decides nothing itself.
 
 use crate::diagnosis::Diagnosis;
-use crate::dial::{CredentialFile, Dialer, Resolver, Sockets, SystemResolver, UdpSockets, connect_timeout};
+use crate::dial::{
+    BundleFile, Dialer, Identities, IdentitySource, Resolver, Sockets, SystemResolver, UdpSockets,
+    connect_timeout,
+};
 use crate::providers::Providers;
 use crate::session::{self, Registered};
 use crate::supervisor::{Attempts, Event, Exit, Policy, Retry, Step, Supervisor};
@@ -27,6 +30,8 @@ pub struct NodeOptions {
     pub config: NodeConfig,
     /// Random, one per process: tells this process from another one with the same certificate.
     pub instance: [u8; 16],
+    /// The certificate that it dials with.
+    pub identity: Arc<dyn IdentitySource>,
     /// UDP.
     pub sockets: Arc<dyn Sockets>,
     /// Name resolution.
@@ -40,9 +45,11 @@ pub struct NodeOptions {
 impl NodeOptions {
     /// A node in the real world.
     pub fn new(config: NodeConfig, instance: [u8; 16]) -> Self {
+        let identity = Arc::new(BundleFile(config.certs.bundle.clone()));
         Self {
             config,
             instance,
+            identity,
             sockets: Arc::new(UdpSockets),
             resolver: Arc::new(SystemResolver),
             connector: Arc::new(TcpConnector),
@@ -80,6 +87,7 @@ pub async fn run(
     };
     let driven = driver.run(&mut on_welcome).instrument(tracing::info_span!("node"));
     tokio::select! {
+        biased;
         exit = driven => exit,
         never = watch => never,
     }
@@ -100,7 +108,7 @@ struct Driver {
 
 impl Driver {
     fn new(options: NodeOptions, stop: CancellationToken) -> Self {
-        let NodeOptions { config, instance, sockets, resolver, connector, environment } = options;
+        let NodeOptions { config, instance, identity, sockets, resolver, connector, environment } = options;
         let interval = config.reconnect.interval();
         let attempts = config.reconnect.max_attempts().map_or(Attempts::Unlimited, Attempts::Exactly);
         let dialer = Dialer {
@@ -113,7 +121,7 @@ impl Driver {
             connect_timeout: connect_timeout(interval),
             sockets,
             resolver,
-            credentials: CredentialFile::new(config.certs.bundle),
+            identities: Identities::new(identity),
             hello: Hello {
                 instance,
                 dial: 0,
@@ -153,6 +161,7 @@ impl Driver {
 
     async fn dial(&mut self) -> Event {
         let dialed = tokio::select! {
+            biased;
             dialed = self.dialer.dial() => dialed,
             () = self.stop.cancelled() => return Event::Shutdown,
         };
@@ -171,6 +180,7 @@ impl Driver {
 
     async fn wait(&self, time: Duration) -> Event {
         tokio::select! {
+        biased;
             () = sleep_until(self.started + time) => Event::WaitOver,
             () = self.stop.cancelled() => Event::Shutdown,
         }

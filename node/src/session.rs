@@ -39,6 +39,7 @@ pub(crate) async fn serve(
     let mut runs = Runs::new(Arc::clone(providers), generation);
     let welcomed = || on_welcome(Welcomed { node_id: node.to_string(), edge: address, generation });
     let problem = tokio::select! {
+        biased;
         problem = live(&mut registration, providers, &mut runs, welcomed) => Some(problem),
         () = shutdown.cancelled() => None,
     };
@@ -65,6 +66,7 @@ async fn live(
         Err(_elapsed) => return control.ended("no room for the confirmation of the first settings").await,
     }
     tokio::select! {
+        biased;
         problem = control.run() => problem,
         error = runs.accept(connection, &draining) => Problem::after_welcome(&error),
     }

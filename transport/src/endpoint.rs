@@ -78,16 +78,23 @@ pub fn bind(address: SocketAddr, buffer_bytes: usize) -> Result<UdpSocket, Endpo
     open().map_err(|source| EndpointError::Bind { address, source })
 }
 
+/// What an endpoint draws its random numbers from: `None` is the system's randomness. Keys and connection ids are always
+/// the system's.
+pub type Seed = Option<[u8; 32]>;
+
 /// The edge's endpoint on a socket of the caller's.
 pub fn edge(
     socket: Arc<dyn AsyncUdpSocket>,
     runtime: Arc<dyn Runtime>,
+    seed: Seed,
     credentials: Credentials,
     secret: &ResetSecret,
     settings: QuicSettings,
 ) -> Result<Endpoint, EndpointError> {
     let server = edge_config(credentials, settings)?;
-    Endpoint::new_with_abstract_socket(edge_endpoint_config(secret), Some(server), socket.clone(), runtime)
+    let mut config = edge_endpoint_config(secret);
+    config.rng_seed(seed);
+    Endpoint::new_with_abstract_socket(config, Some(server), socket.clone(), runtime)
         .map_err(|source| bind_error(&*socket, source))
 }
 
@@ -102,8 +109,14 @@ pub fn edge_config(credentials: Credentials, settings: QuicSettings) -> Result<S
 }
 
 /// The node's endpoint on a socket of the caller's. It accepts no connection.
-pub fn node(socket: Arc<dyn AsyncUdpSocket>, runtime: Arc<dyn Runtime>) -> Result<Endpoint, EndpointError> {
-    Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket.clone(), runtime)
+pub fn node(
+    socket: Arc<dyn AsyncUdpSocket>,
+    runtime: Arc<dyn Runtime>,
+    seed: Seed,
+) -> Result<Endpoint, EndpointError> {
+    let mut config = EndpointConfig::default();
+    config.rng_seed(seed);
+    Endpoint::new_with_abstract_socket(config, None, socket.clone(), runtime)
         .map_err(|source| bind_error(&*socket, source))
 }
 

@@ -43,6 +43,7 @@ impl EventStream {
 /// The next bytes of the stream; `None` at its end.
 async fn next(mut events: Receiver<Event>, stop: CancellationToken) -> (Receiver<Event>, Option<Bytes>) {
     let bytes = tokio::select! {
+        biased;
         event = events.recv() => match event {
             Ok(event) => Some(rendered(&event)),
             Err(RecvError::Lagged(missed)) => Some(rendered(&Event::Missed { missed })),

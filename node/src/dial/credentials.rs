@@ -1,29 +1,50 @@
-//! The node's certificate file, read afresh for every dial, so that a new one is used without a restart. Whether it has
-//! changed is not watched here.
+//! The node's certificate, read afresh for every dial, so that a new one is used without a restart. Whether it has changed
+//! is not watched here.
 
 use crate::diagnosis::Problem;
 use iop_certs::{Identity, LoadError, Role};
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
 
-/// The file, and what it held when it last worked.
-#[derive(Debug)]
-pub(crate) struct CredentialFile {
-    path: PathBuf,
+/// An identity, still to come.
+pub type LoadingIdentity<'a> = Pin<Box<dyn Future<Output = Result<Identity, LoadError>> + Send + 'a>>;
+
+/// Where the node's certificate comes from, again and again.
+pub trait IdentitySource: Send + Sync {
+    /// What is there now, checked.
+    fn load(&self) -> LoadingIdentity<'_>;
+}
+
+/// A bundle as `iop certs` makes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleFile(pub PathBuf);
+
+impl IdentitySource for BundleFile {
+    fn load(&self) -> LoadingIdentity<'_> {
+        let path = self.0.clone();
+        let load = move || iop_certs::load_bundle(&path, Role::Node);
+        Box::pin(async { tokio::task::spawn_blocking(load).await.expect("reading a bundle does not panic") })
+    }
+}
+
+/// The source, and what it held when it last worked.
+pub(crate) struct Identities {
+    source: Arc<dyn IdentitySource>,
     good: Option<Identity>,
-    /// What was last said about the file, so that it is said once.
+    /// What was last said about it, so that it is said once.
     said: Option<String>,
 }
 
-impl CredentialFile {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, good: None, said: None }
+impl Identities {
+    pub(crate) fn new(source: Arc<dyn IdentitySource>) -> Self {
+        Self { source, good: None, said: None }
     }
 
-    /// Reads the file. One that has worked before and does not load now is used as it was, and that is said.
+    /// Reads the certificate. One that has worked before and does not load now is used as it was, and that is said.
     pub(crate) async fn load(&mut self) -> Result<Identity, Problem> {
-        let path = self.path.clone();
-        let loaded = tokio::task::spawn_blocking(move || iop_certs::load_bundle(&path, Role::Node)).await;
-        match loaded.map_err(|failed| Problem::OwnCertificate(format!("reading it failed: {failed}")))? {
+        match self.source.load().await {
             Ok(identity) => {
                 self.said = None;
                 self.good = Some(identity.clone());

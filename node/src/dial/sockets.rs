@@ -19,7 +19,7 @@ impl Sockets for UdpSockets {
         let bound = endpoint::bind(local, NODE_SOCKET_BYTES)?;
         let (socket, runtime) =
             endpoint::tokio_socket(bound).map_err(|source| EndpointError::Bind { address: local, source })?;
-        endpoint::node(socket, runtime)
+        endpoint::node(socket, runtime, None)
     }
 }
 

@@ -32,11 +32,12 @@ impl Runs {
     pub(super) async fn accept(&mut self, connection: &Connection, draining: &AtomicBool) -> ConnectionError {
         loop {
             tokio::select! {
+                biased;
+                Some(ended) = self.tasks.join_next() => report(ended),
                 stream = connection.accept_bi() => match stream {
                     Ok((send, recv)) => self.start(NodeRun::accept(send, recv), draining.load(Ordering::Relaxed)),
                     Err(error) => return error,
                 },
-                Some(ended) = self.tasks.join_next() => report(ended),
             }
         }
     }

@@ -63,10 +63,10 @@ impl Link {
             endpoint::tokio_socket(socket).expect("tokio takes the socket")
         };
         let (udp, runtime) = socket();
-        let at_edge =
-            endpoint::edge(udp, runtime, edge, &ResetSecret([7; 32]), SETTINGS).expect("good credentials");
+        let at_edge = endpoint::edge(udp, runtime, None, edge, &ResetSecret([7; 32]), SETTINGS)
+            .expect("good credentials");
         let (udp, runtime) = socket();
-        let at_node = endpoint::node(udp, runtime).expect("an endpoint");
+        let at_node = endpoint::node(udp, runtime, None).expect("an endpoint");
         let config = endpoint::node_config(node, SETTINGS).expect("good credentials");
         let address = at_edge.local_addr().expect("a bound socket");
         let dial = async {

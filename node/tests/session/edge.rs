@@ -54,7 +54,7 @@ impl Edge {
             keep_alive: None,
             segmentation_offload: true,
         };
-        let endpoint = endpoint::edge(socket, runtime, credentials, &ResetSecret([7; 32]), settings)
+        let endpoint = endpoint::edge(socket, runtime, None, credentials, &ResetSecret([7; 32]), settings)
             .expect("credentials that work");
         let address = endpoint.local_addr().expect("the socket is bound");
         Self { endpoint, address }

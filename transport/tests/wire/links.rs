@@ -43,7 +43,7 @@ pub(super) fn edge_endpoint(
 ) -> Endpoint {
     let socket = endpoint::bind(address, EDGE_SOCKET_BYTES).expect("a free port");
     let (socket, runtime) = endpoint::tokio_socket(socket).expect("tokio takes the socket");
-    endpoint::edge(socket, runtime, authority.credentials(Role::Edge), secret, settings)
+    endpoint::edge(socket, runtime, None, authority.credentials(Role::Edge), secret, settings)
         .expect("good credentials")
 }
 
@@ -51,7 +51,7 @@ pub(super) fn edge_endpoint(
 pub(super) fn node_endpoint() -> Endpoint {
     let socket = endpoint::bind(loopback(), NODE_SOCKET_BYTES).expect("a free port");
     let (socket, runtime) = endpoint::tokio_socket(socket).expect("tokio takes the socket");
-    endpoint::node(socket, runtime).expect("an endpoint without credentials")
+    endpoint::node(socket, runtime, None).expect("an endpoint without credentials")
 }
 
 /// A connected edge and node.
