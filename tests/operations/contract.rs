@@ -69,12 +69,15 @@ struct Seen {
 
 /// Leads an edge through everything that the contract tells of.
 async fn see() -> Seen {
-    let engine = Engine::start();
+    let [engine, dead] = [Engine::start(), Engine::start()];
+    dead.crash();
     let plan = plan(&engine, 1)
         .provider(NODE, "off", &engine.endpoint(), 1)
         .provider(NODE, "forbidden", "http://127.0.0.1:9", 1)
+        .provider(NODE, "dead", &dead.endpoint(), 1)
+        .model("on-dead", &[(NODE, "dead")], "upstream")
         .edge_value("/nodes/0/providers/1/enabled", json!(false))
-        .node_value(NODE, "/allow_endpoints", json!([engine.endpoint()]));
+        .node_value(NODE, "/allow_endpoints", json!([engine.endpoint(), dead.endpoint()]));
     let mut lab = Lab::start_edge(plan).await;
     let mut seen = Seen::default();
     let mut events = Subscriber::open(&lab).await;
@@ -84,6 +87,7 @@ async fn see() -> Seen {
     lab.start_node(NODE).await;
     let settled = |snapshot: &Value| snapshot["nodes"][0]["providers"][2]["health"] == "refused";
     seen.snapshots.push(lab.wait_for("the node's confirmation", settled).await);
+    assert_eq!(lab.send(chat("on-dead", "reaches nobody")).answer().await.status, 502);
     engine.hold();
     let running = lab.occupy(&engine, chat(MODELS[0], "runs")).await;
     let leaves = lab.enqueue(chat(MODELS[1], "leaves")).await;
@@ -153,7 +157,7 @@ fn words_match(snapshots: &[Value]) {
     let rows = rows(["of", "status", "health", "when"]);
     let listed: BTreeSet<[String; 3]> =
         rows.into_iter().map(|[of, status, health, _]| [of, status, health]).collect();
-    assert_eq!(listed.len(), 6);
+    assert_eq!(listed.len(), 7);
     let word = |entry: &Value, name: &str| entry[name].as_str().expect("a word").to_owned();
     let row = |of: &str, entry: &Value| [of.to_owned(), word(entry, "status"), word(entry, "health")];
     let mut seen = BTreeSet::new();
