@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// Most bytes handed over at once: a slow client must have taken so many within the limit.
-const PIECE_BYTES: usize = 16 << 10;
+pub(crate) const PIECE_BYTES: usize = 16 << 10;
 
 /// How many times within the limit a stream is looked at.
 const LOOKS: u32 = 8;

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 /// How often the files are looked at. A change counts when two looks in a row see the same, so that a certificate whose
 /// key follows a moment later is not half taken.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Largest file that is read: a chain is a few kilobytes.
 const FILE_BYTES: u64 = 1 << 20;
