@@ -16,7 +16,7 @@ use iop_transport::{Connection, Incoming, peer};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tracing::{Instrument, info, warn};
+use tracing::{Instrument, debug, info, warn};
 
 /// How long TLS may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -123,7 +123,14 @@ impl Sessions {
         let generation = loop {
             let owner = self.registry.get(node);
             if let Some(owner) = &owner {
-                displace(owner, &hello).await?;
+                tokio::select! {
+                    displaced = displace(owner, &hello) => displaced?,
+                    // Who is gone takes nobody's place, however long the owner is silent.
+                    gone = connection.closed() => {
+                        let reason = format!("it left while the owner of its identity was asked: {gone}");
+                        return Err(Rejected::new(CloseCode::Duplicate, reason));
+                    }
+                }
             }
             let registered =
                 self.registry.register(node, owner.as_ref().map(|owner| owner.generation), |generation| {
@@ -167,6 +174,7 @@ async fn displace(owner: &Registered, hello: &Hello) -> Result<(), Rejected> {
     if owner.instance == hello.instance && owner.dial < hello.dial {
         return Ok(());
     }
+    debug!("another process has this identity; asking the owner whether it is alive");
     let (answer, answered) = oneshot::channel();
     let timeout = PING_TIMEOUT.max(owner.connection.rtt() * 4);
     let alive = owner.orders.try_send(Order::Ping(answer)).is_ok()
