@@ -4,6 +4,8 @@
 
 #[path = "connectivity/again.rs"]
 mod again;
+#[path = "connectivity/broken.rs"]
+mod broken;
 #[path = "connectivity/cancel.rs"]
 mod cancel;
 #[path = "connectivity/clients.rs"]

@@ -1,9 +1,12 @@
 //! A node that is back: at once after it was killed, seconds after it went, and as the second candidate of a waiter.
 
-use crate::clients::{Client, assert_ran_at_most_once, assert_unavailable, begun, call, name_of};
+use crate::clients::{
+    Client, assert_one_at_a_time, assert_ran_at_most_once, assert_unavailable, begun, call, name_of,
+};
 use crate::events::Events;
 use crate::lab::{
-    DEADLINE, IOP, MODEL, NODE, alone, among_others, figure, node_of, usual, wait_at_rest, wait_queue,
+    DEADLINE, IDLE, INTERVAL, IOP, MODEL, NODE, alone, among_others, figure, node_of, quick, usual,
+    wait_at_rest, wait_queue, wait_snapshot,
 };
 use iop_tests::deployment::{Deployment, Plan};
 use iop_tests::engine::{Engine, Script, Then};
@@ -137,6 +140,42 @@ async fn a_waiter_whose_other_candidate_is_full_is_dispatched_by_the_reconnect_a
     assert!(!first.is_answered(), "nothing else has moved");
     full.release_all();
     assert_eq!(first.answer().await.0.status, 200);
+    wait_at_rest(&deployment).await;
+    deployment.shut_down().await;
+}
+
+// [disconnect-exclusion] [disconnect-queue-resolution] [reconnect-candidate-recovery]
+#[tokio::test]
+async fn a_frozen_node_is_fenced_and_is_back_when_it_thaws() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    engine.queue_scripts([Script::stream(5, Duration::ZERO).cut(2, Then::Hold)]);
+    let mut deployment = Deployment::start(IOP, quick(usual(&engine, 1), &[NODE])).await;
+    let (mut running, _) = begun(deployment.http, call("broken", true), "{").await;
+    let waiters = Client::send_many(deployment.http, "waiter", 3);
+    wait_queue(&deployment, 3).await;
+    let frozen = Instant::now();
+    deployment.node(NODE).signal(Signal::STOP);
+    for waiter in waiters {
+        let (answer, at) = waiter.answer().await;
+        assert_unavailable(&answer);
+        assert!(at - frozen <= IDLE + Duration::from_secs(1), "{:?}", at - frozen);
+    }
+    let (events, _) = running.events().await;
+    assert_eq!(events.last().expect("an error event").0.json()["error"]["code"], "provider_disconnected");
+    assert!(!engine.request(0).broken_off(), "the frozen process still holds its upstream connection");
+
+    let thawed = Instant::now();
+    deployment.node(NODE).signal(Signal::CONT);
+    let back =
+        wait_snapshot(&deployment, "the node back", |snapshot| node_of(snapshot, NODE)["generation"] == 2);
+    let back = back.await;
+    figure("node frozen for longer than the idle timeout: from its thaw to its Welcome", [back - thawed]);
+    assert!(back - thawed <= INTERVAL + Duration::from_secs(1), "{:?}", back - thawed);
+    assert!(engine.request(0).broken_off(), "it has ended its old run before it registered");
+    let (answer, _) = Client::send(deployment.http, call("later", true)).answer().await;
+    assert_eq!(answer.status, 200);
+    assert_one_at_a_time(&engine);
     wait_at_rest(&deployment).await;
     deployment.shut_down().await;
 }

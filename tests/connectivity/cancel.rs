@@ -1,7 +1,7 @@
 //! A client that closes its connection: the engine sees it, the slot is free, the next one runs.
 
 use crate::clients::{assert_one_at_a_time, assert_ran_at_most_once, name_of, raw_client};
-use crate::lab::{DEADLINE, IOP, alone, figure, usual, wait_at_rest, wait_queue};
+use crate::lab::{DEADLINE, IOP, SLOWNESS, alone, figure, usual, wait_at_rest, wait_queue};
 use iop_tests::deployment::Deployment;
 use iop_tests::engine::{Engine, Script, Then};
 use iop_tests::http::RawConnection;
@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 /// Rounds of each way to leave. The median is judged: single rounds meet the machine's other business.
 const ROUNDS: usize = 30;
 
-/// Median time from the client's close to the engine's end of its connection.
-const SEEN: Duration = Duration::from_millis(2 * SLOWNESS);
+/// Median time from the client's close to the engine's end of its connection. There is no timer in it, nor in the next:
+/// two hops of computation.
+const SEEN: Duration = Duration::from_millis(2).saturating_mul(SLOWNESS);
 
 /// Median time from there to the next waiter's request at the engine.
-const NEXT: Duration = Duration::from_millis(SLOWNESS);
-
-/// Both times are computation and nothing else: two hops, no timer. Code that is not optimized takes that much longer.
-const SLOWNESS: u64 = if cfg!(debug_assertions) { 6 } else { 1 };
+const NEXT: Duration = Duration::from_millis(1).saturating_mul(SLOWNESS);
 
 #[derive(Debug, Clone, Copy)]
 enum Moment {

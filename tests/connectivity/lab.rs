@@ -1,7 +1,7 @@
 //! What the cases share: deployments with short timeouts, an edge that is started again where it was, the counters at
 //! rest, and turns on the machine.
 
-use iop_tests::deadline::wait_until_async;
+use iop_tests::deadline::{wait_until, wait_until_async};
 use iop_tests::deployment::{Deployment, PROCESS_DEADLINE, Plan};
 use iop_tests::engine::Engine;
 use iop_tests::process::{Process, Program, Signal};
@@ -68,7 +68,9 @@ pub(crate) async fn stop_edge(deployment: &mut Deployment, signal: Signal) {
 
 /// Starts the edge again after [`keep_ports`] and [`stop_edge`]; returns when it was ready.
 pub(crate) async fn start_edge_again(deployment: &mut Deployment) -> Instant {
-    deployment.edge = program(deployment, &["edge", "--config", "edge.yaml"]).named("edge").start();
+    // Level debug for what is said of registrations; the rest of it is small.
+    let edge = program(deployment, &["edge", "--config", "edge.yaml"]).named("edge");
+    deployment.edge = edge.env("RUST_LOG", "info,iop_edge::session=debug").start();
     deployment.edge.wait_for_ready(PROCESS_DEADLINE).await;
     Instant::now()
 }
@@ -82,6 +84,17 @@ pub(crate) fn program(deployment: &Deployment, args: &[&str]) -> Program {
 pub(crate) async fn welcomed(node: &mut Process) -> u64 {
     let ready = node.wait_for_ready(PROCESS_DEADLINE).await;
     ready["generation"].parse().expect("a generation is a number")
+}
+
+/// Waits until the program has said this so many times, and checks that it has not said it more often.
+pub(crate) async fn wait_said(program: &Process, words: &str, count: usize) {
+    // What a program writes may come later than what it does.
+    let said = wait_until(words, DEADLINE, || {
+        let lines = program.stderr();
+        let said = lines.iter().filter(|line| line.contains(words)).count();
+        if said >= count { Ok(said) } else { Err(lines) }
+    });
+    assert_eq!(said.await, count, "{words}: {:#?}", program.stderr());
 }
 
 /// Waits until the snapshot satisfies a condition, and returns the moment.
@@ -126,6 +139,10 @@ pub(crate) async fn wait_at_rest(deployment: &Deployment) {
     })
     .await;
 }
+
+/// Bounds of pure computation are the product's, which is built optimized. An unoptimized build keeps them too where
+/// nothing else runs (README.md); it gets more time so that a busy machine fails nobody.
+pub(crate) const SLOWNESS: u32 = if cfg!(debug_assertions) { 5 } else { 1 };
 
 /// Prints a figure for README.md. Shown with `--nocapture`.
 pub(crate) fn figure(what: &str, durations: impl IntoIterator<Item = Duration>) -> Duration {

@@ -1,8 +1,8 @@
 //! Why a node is not connected: one line that a person understands, once per change and not once per attempt.
 
 use crate::lab::{
-    DEADLINE, IOP, NODE, among_others, keep_ports, start_edge_again, stop_edge, usual, wait_snapshot,
-    welcomed,
+    DEADLINE, IOP, NODE, among_others, keep_ports, start_edge_again, stop_edge, usual, wait_said,
+    wait_snapshot, welcomed,
 };
 use iop_tests::deadline::wait_until;
 use iop_tests::deployment::Deployment;
@@ -16,14 +16,6 @@ const DAY_SEC: i64 = 24 * 60 * 60;
 
 /// Longer than two attempts at the interval of one second.
 const SOME_ATTEMPTS: Duration = Duration::from_millis(2500);
-
-async fn wait_said(node: &Process, words: &str) {
-    wait_until(words, DEADLINE, || {
-        let lines = node.stderr();
-        if lines.iter().any(|line| line.contains(words)) { Ok(()) } else { Err(lines) }
-    })
-    .await;
-}
 
 /// The lines about the connection, in order.
 fn reasons(node: &Process) -> Vec<String> {
@@ -57,10 +49,10 @@ async fn one_process_says_each_change_once_on_its_way_to_an_edge_that_did_not_kn
     });
     stop_edge(&mut deployment, Signal::TERM).await;
     let mut node = deployment.launch_node(NODE);
-    wait_said(&node, "no answer over UDP").await;
+    wait_said(&node, "no answer over UDP", 1).await;
 
     start_edge_again(&mut deployment).await;
-    wait_said(&node, "has no node of this name").await;
+    wait_said(&node, "has no node of this name", 1).await;
     let refused = |deployment: &Deployment| {
         deployment.edge.stderr().iter().filter(|line| line.contains("refused a registration")).count()
     };
@@ -79,7 +71,7 @@ async fn one_process_says_each_change_once_on_its_way_to_an_edge_that_did_not_kn
     // Longer than the interval, so that the connection counts as one.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     stop_edge(&mut deployment, Signal::TERM).await;
-    wait_said(&node, "is shutting down").await;
+    wait_said(&node, "is shutting down", 1).await;
     // What follows depends on how long the edge takes to go: it refuses, and then there is no answer.
     assert_begins(
         &reasons(&node),
@@ -116,7 +108,7 @@ async fn a_certificate_that_is_not_valid_yet_points_at_the_clock_and_a_good_one_
     issue(iop_certs::now() + DAY_SEC);
     let begun = Instant::now();
     let mut node = deployment.launch_node(NODE);
-    wait_said(&node, "is the clock right?").await;
+    wait_said(&node, "is the clock right?", 1).await;
     // A further attempt is not said, so there is nothing to wait for but its time.
     tokio::time::sleep(SOME_ATTEMPTS.saturating_sub(begun.elapsed())).await;
     assert_reasons(&node, &["not valid yet by this machine's clock: is the clock right?"]);

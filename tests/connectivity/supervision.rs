@@ -2,7 +2,7 @@
 
 use crate::lab::{
     DEADLINE, IOP, NODE, among_others, keep_ports, node_of, program, start_edge_again, stop_edge, usual,
-    wait_snapshot, welcomed,
+    wait_said, wait_snapshot, welcomed,
 };
 use crate::silence::Silence;
 use iop_tests::deployment::{Deployment, Plan};
@@ -109,11 +109,7 @@ async fn a_stop_interrupts_a_dial_and_a_pending_wait_and_ends_with_code_0() {
     stop(node, Signal::INT, "dialing").await;
 
     let node = deployment.launch_node(NODE);
-    iop_tests::deadline::wait_until("a failed dial", DEADLINE, || {
-        let lines = node.stderr();
-        if said(&lines, "not connected") == 1 { Ok(()) } else { Err(lines) }
-    })
-    .await;
+    wait_said(&node, "not connected", 1).await;
     stop(node, Signal::TERM, "waiting for an hour").await;
 }
 
@@ -137,10 +133,9 @@ async fn an_edge_started_after_a_bounded_policy_gave_up_gets_one_registration_of
 
     start_edge_again(&mut deployment).await;
     assert_eq!(welcomed(&mut patient).await, 1, "its first registration");
-    let lines = deployment.edge.stderr();
-    assert_eq!(said(&lines, "node connected"), 1, "exactly once: {lines:#?}");
-    assert_eq!(said(&lines, "refused a registration"), 0, "{lines:#?}");
-    assert_eq!(said(&patient.stderr(), "not connected"), 1, "{:#?}", patient.stderr());
+    wait_said(&deployment.edge, "node connected", 1).await;
+    wait_said(&deployment.edge, "refused a registration", 0).await;
+    wait_said(&patient, "not connected", 1).await;
 }
 
 // [node-connectivity-supervision]

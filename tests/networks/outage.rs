@@ -4,13 +4,23 @@ use crate::load::Load;
 use crate::namespaces::{EDGE, PORT, Side};
 use crate::site::{DEADLINE, GPU, IDLE, IOP, Site, figure, in_namespaces};
 use iop_tests::deadline::wait_until;
-use iop_tests::process::Program;
+use iop_tests::process::{Process, Program};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long the black hole lasts.
 const HOLE: Duration = Duration::from_secs(8);
+
+/// Waits until the program has said this so many times, and checks that it has not said it more often.
+async fn wait_said(program: &Process, words: &str, count: usize) {
+    let said = wait_until(words, DEADLINE, || {
+        let lines = program.stderr();
+        let said = lines.iter().filter(|line| line.contains(words)).count();
+        if said >= count { Ok(said) } else { Err(lines) }
+    });
+    assert_eq!(said.await, count, "{words}: {:#?}", program.stderr());
+}
 
 // [disconnect-queue-resolution] [reconnect-candidate-recovery]
 #[test]
@@ -38,8 +48,7 @@ fn a_black_hole_longer_than_the_idle_timeout_costs_the_runs_in_it_and_nothing_af
         figure("black hole gone, interval 1 s: until the node is back", back - healed);
         load.wait_complete(4).await;
         assert_eq!(site.node().await["generation"], 2);
-        let said = node.stderr().iter().filter(|line| line.contains("fell silent")).count();
-        assert_eq!(said, 1, "{:#?}", node.stderr());
+        wait_said(&node, "fell silent", 1).await;
         let tally = site.finish(load).await;
         assert!(tally.broken > 0, "the runs in the hole broke off: {tally:?}");
     });
@@ -67,11 +76,8 @@ fn an_edge_out_of_reach_for_longer_than_a_bounded_policy_gets_one_registration_o
         let ready = patient.wait_for_ready(DEADLINE).await;
         figure("edge in reach again, interval 1 s: until the node is welcomed", healed.elapsed());
         assert_eq!(ready["generation"], "1");
-        let registrations =
-            site.deployment.edge.stderr().iter().filter(|line| line.contains("node connected")).count();
-        assert_eq!(registrations, 1, "exactly once");
-        let said = patient.stderr().iter().filter(|line| line.contains("no answer over UDP")).count();
-        assert_eq!(said, 1, "{:#?}", patient.stderr());
+        wait_said(&site.deployment.edge, "node connected", 1).await;
+        wait_said(&patient, "no answer over UDP", 1).await;
         let load = Load::start(site.deployment.http, 2);
         load.wait_complete(2).await;
         site.finish(load).await;
@@ -98,15 +104,10 @@ fn a_name_that_resolves_later_is_found_by_the_same_process() {
             .directory(&site.deployment.path(""))
             .env("RUST_LOG", "info")
             .start();
-        let unknown = "the name in edge.test:7443 was not found";
-        wait_until("the reason", DEADLINE, || {
-            let lines = node.stderr();
-            if lines.iter().any(|line| line.contains(unknown)) { Ok(()) } else { Err(lines) }
-        })
-        .await;
+        wait_said(&node, "the name in edge.test:7443 was not found", 1).await;
         hosts(format!("127.0.0.1 localhost\n{EDGE} {name}\n"));
         assert_eq!(node.wait_for_ready(DEADLINE).await["generation"], "1");
-        assert_eq!(node.stderr().iter().filter(|line| line.contains("not connected")).count(), 1);
+        wait_said(&node, "not connected", 1).await;
         let load = Load::start(site.deployment.http, 2);
         load.wait_complete(1).await;
         site.finish(load).await;
