@@ -12,7 +12,12 @@ const NEVER_MS: u64 = 600_000;
 #[tokio::test]
 async fn fifty_requests_of_two_models_on_one_slot_run_one_at_a_time_in_the_order_of_their_arrival() {
     let engine = Engine::start();
-    let lab = Lab::start(plan(&engine, 1)).await;
+    // The second model has a second candidate, which is off: so the models' requests are no equals, and still keep one order.
+    let plan = plan(&engine, 1)
+        .provider(NODE, "off", &engine.endpoint(), 1)
+        .edge_value("/nodes/0/providers/1/enabled", json!(false));
+    let candidates = [PROVIDER, "off"].map(|provider| json!({"node": NODE, "provider": provider}));
+    let lab = Lab::start(plan.edge_value("/models/1/candidates", json!(candidates))).await;
     engine.hold();
     let mut sent = vec![lab.occupy(&engine, chat(MODELS[0], "0")).await];
     for number in 1..50 {

@@ -73,8 +73,11 @@ impl Stalled {
         for stream in [0, 1] {
             self.connection.send(frame(8, 0, stream, &WIDE)).await.expect("sent");
         }
-        self.connection.read_through("event: missed\ndata: ").await.expect("a missed event");
-        let data = self.connection.read_through("}").await.expect("its data");
+        let missed = async {
+            self.connection.read_through("event: missed\ndata: ").await.expect("a missed event");
+            self.connection.read_through("}").await.expect("its data")
+        };
+        let data = tokio::time::timeout(DEADLINE, missed).await.expect("a missed event in time");
         serde_json::from_str(&data).expect("JSON")
     }
 }
