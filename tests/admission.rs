@@ -1,6 +1,8 @@
 //! Admission by itself: examples of every rule, and the machine held against a naive twin on seeded commands.
 //! The product around it (HTTP, nodes, engines) is tested elsewhere.
 
+#[path = "admission/aside.rs"]
+mod aside;
 #[path = "admission/choice.rs"]
 mod choice;
 #[path = "admission/connectivity.rs"]

@@ -1,6 +1,8 @@
 //! What operators see and change while the product runs: queue policy, long requests, refresh, keys, memory, events,
 //! snapshot, all through processes of the built binary. The rules of admission by themselves are tested in `admission`.
 
+#[path = "operations/aside.rs"]
+mod aside;
 #[path = "operations/clients.rs"]
 mod clients;
 #[path = "operations/contract.rs"]

@@ -88,6 +88,18 @@ impl Desk {
         self.apply(Command::Release(lease))
     }
 
+    /// The run found that its provider's server refuses connections. The lease is still held.
+    pub(crate) fn unreachable(&mut self, grant: &Grant) -> Vec<Effect> {
+        let Grant { provider, generation, failures, .. } = grant.clone();
+        self.apply(Command::Unreachable { provider, generation, failures })
+    }
+
+    /// The run's provider's server has answered.
+    pub(crate) fn reached(&mut self, grant: &Grant) -> Vec<Effect> {
+        let Grant { provider, generation, .. } = grant.clone();
+        self.apply(Command::Reached { provider, generation })
+    }
+
     pub(crate) fn cancel(&mut self, ticket: Ticket) -> Vec<Effect> {
         self.apply(Command::Cancel(ticket))
     }

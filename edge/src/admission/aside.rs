@@ -5,6 +5,7 @@ use super::command::{Effect, Generation, LeaseId, ProviderKey};
 use super::machine::{Freed, Machine};
 use super::providers::ProviderIndex;
 use super::queue::ClassKey;
+use std::cell::OnceCell;
 use std::time::Duration;
 
 /// How long after the first failure; it doubles with each further one.
@@ -54,12 +55,12 @@ impl Machine {
         // Of requests that were on their way together, the first to fail tells all there is to know. So does it of those
         // that are tried meanwhile because they have no other provider: the time is to grow with the outage, not with
         // the traffic.
-        let is_known = slots.failures() != failures || slots.aside.as_ref().is_some_and(|aside| !aside.due);
+        let is_known = slots.failures() != failures || slots.aside.as_deref().is_some_and(|aside| !aside.due);
         if is_known {
             return;
         }
         let aside = Aside::new(now, failures.saturating_add(1));
-        self.providers.update(provider, |slots| slots.aside = Some(aside));
+        self.providers.update(provider, |slots| slots.aside = Some(Box::new(aside)));
         let mut freed = Freed::default();
         self.free_those_aside(&mut freed);
         self.hand_out(&freed, effects);
@@ -82,7 +83,7 @@ impl Machine {
     pub(super) fn end_times_aside(&mut self, now: Duration) -> Freed {
         let mut freed = Freed::default();
         let over = |provider: &ProviderIndex| {
-            let aside = self.providers.get(*provider).aside.as_ref();
+            let aside = self.providers.get(*provider).aside.as_deref();
             aside.is_some_and(|aside| !aside.due && aside.until <= now)
         };
         freed.providers.extend(self.providers.aside().filter(over));
@@ -98,14 +99,15 @@ impl Machine {
 
     /// When the first of them becomes due.
     pub(super) fn next_due(&self) -> Option<Duration> {
-        let aside = self.providers.aside().filter_map(|provider| self.providers.get(provider).aside.as_ref());
+        let aside =
+            self.providers.aside().filter_map(|provider| self.providers.get(provider).aside.as_deref());
         aside.filter(|aside| !aside.due).map(|aside| aside.until).min()
     }
 
     /// A lease has come back. If it was a trial without a verdict, another may follow.
     pub(super) fn end_trial(&mut self, provider: ProviderIndex, lease: LeaseId) {
         let is_trial = |aside: &Aside| aside.trial == Some(lease);
-        if self.providers.get(provider).aside.as_ref().is_some_and(is_trial) {
+        if self.providers.get(provider).aside.as_deref().is_some_and(is_trial) {
             self.providers.update(provider, |slots| {
                 if let Some(aside) = &mut slots.aside {
                     aside.trial = None;
@@ -120,13 +122,15 @@ impl Machine {
     }
 
     /// Whether requests of the class leave this member of its set alone: it is set aside, and somebody else is there.
-    pub(super) fn spares(&self, class: &ClassKey, provider: ProviderIndex) -> bool {
-        let Some(aside) = &self.providers.get(provider).aside else { return false };
+    /// `others` remembers the latter, so that it is found out at most once for many members.
+    pub(super) fn spares(&self, class: &ClassKey, provider: ProviderIndex, others: &OnceCell<bool>) -> bool {
         let is_well = |index: &ProviderIndex| {
             let slots = self.providers.get(*index);
             slots.live() && slots.aside.is_none() && !class.excluded.contains(index)
         };
-        !aside.wants_trial() && self.queue.members(class.set).iter().any(is_well)
+        let aside = self.providers.get(provider).aside.as_deref();
+        aside.is_some_and(|aside| !aside.wants_trial())
+            && *others.get_or_init(|| self.queue.members(class.set).iter().any(is_well))
     }
 
     /// The provider, if it is still under the generation of the run.

@@ -8,6 +8,7 @@ use super::leases::{Lease, Leases};
 use super::models::Models;
 use super::providers::{ProviderIndex, Providers};
 use super::queue::{ClassId, ClassKey, Queue};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,14 +163,16 @@ impl Machine {
 
     /// The provider that the next request of the class runs on, if one can now.
     fn choose(&self, class: &ClassKey) -> Option<ProviderIndex> {
-        self.providers.best(self.queue.members(class.set), |provider| self.can_run_on(provider, class))
+        let others = OnceCell::new();
+        let members = self.queue.members(class.set);
+        self.providers.best(members, |provider| self.can_run_on(provider, class, &others))
     }
 
     /// Whether one more of the class can run now on this member of its set.
-    fn can_run_on(&self, provider: ProviderIndex, class: &ClassKey) -> bool {
+    fn can_run_on(&self, provider: ProviderIndex, class: &ClassKey, others: &OnceCell<bool>) -> bool {
         self.providers.get(provider).has_room(class.long)
             && !class.excluded.contains(&provider)
-            && !self.spares(class, provider)
+            && !self.spares(class, provider, others)
             && class.key.is_none_or(|index| self.keys.get(index).has_room())
     }
 
@@ -251,7 +254,9 @@ impl Machine {
         let head = |id: ClassId| Some((*self.queue.class(id).tickets.first()?, id));
         let of_provider = |provider: ProviderIndex| {
             let heads = self.queue.classes_of_provider(provider).filter_map(head);
-            heads.filter(move |(_, id)| self.can_run_on(provider, &self.queue.class(*id).key))
+            heads.filter(move |(_, id)| {
+                self.can_run_on(provider, &self.queue.class(*id).key, &OnceCell::new())
+            })
         };
         let with_room =
             freed.providers.iter().filter(|provider| self.providers.get(**provider).has_room(false));

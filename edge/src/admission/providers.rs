@@ -28,8 +28,8 @@ pub(super) struct Slots {
     pub long_in_flight: u32,
     /// Lease number of the last grant: the smaller, the longer ago.
     pub last_grant: u64,
-    /// Its server refuses connections.
-    pub aside: Option<Aside>,
+    /// Its server refuses connections. Boxed: it is rare, and these slots are looked at for every request.
+    pub aside: Option<Box<Aside>>,
 }
 
 impl Slots {
@@ -76,14 +76,14 @@ impl Slots {
 
     /// How often in a row it could not be reached; 0: it is not set aside.
     pub(super) fn failures(&self) -> u32 {
-        self.aside.as_ref().map_or(0, |aside| aside.failures)
+        self.aside.as_deref().map_or(0, |aside| aside.failures)
     }
 
     pub(super) fn take(&mut self, long: bool, lease: u64) {
         self.in_flight += 1;
         self.long_in_flight += u32::from(long);
         self.last_grant = lease;
-        if let Some(aside) = self.aside.as_mut().filter(|aside| aside.wants_trial()) {
+        if let Some(aside) = self.aside.as_deref_mut().filter(|aside| aside.wants_trial()) {
             aside.trial = Some(LeaseId(lease));
         }
     }
