@@ -6,11 +6,13 @@ mod expiry;
 use crate::control::{Control, Orders};
 use crate::desk::Desk;
 use crate::events::{Event, Events};
+use crate::handshakes::{Handshakes, Place};
 use crate::live::Live;
+use crate::quiet::{Quiet, Who};
 use crate::registry::{Order, Registered, Registry};
 use iop_certs::PeerNode;
 use iop_transport::codes::CloseCode;
-use iop_transport::session::{self, HELLO_TIMEOUT, HelloError};
+use iop_transport::session::{self, HELLO_TIMEOUT, HelloError, printable};
 use iop_transport::wire::Hello;
 use iop_transport::{Connection, Incoming, peer};
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub(crate) struct Sessions {
     pub registry: Registry,
     pub live: Live,
     pub events: Events,
+    pub handshakes: Handshakes,
+    pub quiet: Quiet,
     /// Silence after which QUIC gives a connection up.
     pub idle_timeout: Duration,
     /// The trust domain of node identities.
@@ -47,20 +51,26 @@ struct Rejected {
 }
 
 impl Sessions {
-    /// Takes a connection from its first packet to its end.
-    pub(crate) async fn serve(self, incoming: Incoming) {
-        let address = incoming.remote_address();
+    /// Takes a connection from its first packet to its end. Its handshake holds the place.
+    pub(crate) async fn serve(self, incoming: Incoming, place: Place) {
+        let address = peer::canonical(incoming.remote_address());
         let connection = match tokio::time::timeout(HANDSHAKE_TIMEOUT, incoming).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
-                warn!(%address, %error, "a connection failed its handshake");
+                if let Some(left_out) = self.quiet.may_say(Who::Stranger) {
+                    let error = printable(&error.to_string());
+                    warn!(%address, %error, left_out, "a connection failed its handshake");
+                }
                 return;
             }
             Err(_elapsed) => {
-                warn!(%address, "a connection did not finish its handshake in time");
+                if let Some(left_out) = self.quiet.may_say(Who::Stranger) {
+                    warn!(%address, left_out, "a connection did not finish its handshake in time");
+                }
                 return;
             }
         };
+        drop(place);
         let Some(peer) = self.identify(&connection) else { return };
         let span = tracing::info_span!("session", node = %peer.node_id);
         self.register_and_serve(connection, &peer).instrument(span).await;
@@ -72,7 +82,10 @@ impl Sessions {
         match iop_certs::peer_node(leaf, &self.deployment) {
             Ok(peer) => Some(peer),
             Err(error) => {
-                warn!(address = %connection.remote_address(), %error, "refused a certificate without a usable identity");
+                if let Some(left_out) = self.quiet.may_say(Who::Stranger) {
+                    let address = peer::address(&connection);
+                    warn!(%address, %error, left_out, "refused a certificate without a usable identity");
+                }
                 connection.close(CloseCode::BadIdentity.wire(), error.to_string().as_bytes());
                 None
             }
@@ -80,12 +93,15 @@ impl Sessions {
     }
 
     async fn register_and_serve(self, connection: Connection, peer: &PeerNode) {
-        let address = connection.remote_address();
+        let address = peer::address(&connection);
         let node: Arc<str> = peer.node_id.as_str().into();
         let mut control = match self.register(&connection, &node).await {
             Ok(control) => control,
             Err(Rejected { code, reason }) => {
-                warn!(%address, ?code, %reason, "refused a registration");
+                let who = if self.live.node(&node).is_some() { Who::Node(node) } else { Who::Stranger };
+                if let Some(left_out) = self.quiet.may_say(who) {
+                    warn!(%address, ?code, %reason, left_out, "refused a registration");
+                }
                 connection.close(code.wire(), reason.as_bytes());
                 return;
             }
@@ -104,12 +120,17 @@ impl Sessions {
         // Only the owner's end takes the providers offline; the end of a superseded connection changes nothing.
         if self.registry.unregister(&node, generation) {
             self.desk.node_offline(&node, generation);
-            info!(%reason, generation = generation.0, "node disconnected");
+            if let Some(left_out) = self.quiet.may_say(Who::Node(node.clone())) {
+                info!(%reason, generation = generation.0, left_out, "node disconnected");
+            }
             self.events.tell(|| Event::NodeDisconnected { node, generation: generation.0, reason });
         }
     }
 
     async fn register(&self, connection: &Connection, node: &Arc<str>) -> Result<Control, Rejected> {
+        let _place = self.handshakes.identified(node).ok_or_else(|| {
+            Rejected::new(CloseCode::Duplicate, "too many connections of this identity want to register")
+        })?;
         let (hello, send, recv) = tokio::time::timeout(HELLO_TIMEOUT, session::accept_hello(connection))
             .await
             .map_err(|_elapsed| Rejected::new(CloseCode::HelloTimeout, "no Hello in time"))?
@@ -156,8 +177,11 @@ impl Sessions {
             }
             break generation;
         };
-        let address = connection.remote_address();
-        info!(%address, generation = generation.0, software = %hello.software, "node connected");
+        let address = peer::address(&connection);
+        if let Some(left_out) = self.quiet.may_say(Who::Node(node.clone())) {
+            let software = hello.software;
+            info!(%address, generation = generation.0, %software, left_out, "node connected");
+        }
         self.events.tell(|| Event::NodeConnected {
             node: node.clone(),
             generation: generation.0,
@@ -180,7 +204,7 @@ async fn displace(owner: &Registered, hello: &Hello) -> Result<(), Rejected> {
     let alive = owner.orders.try_send(Order::Ping(answer)).is_ok()
         && tokio::time::timeout(timeout, answered).await.is_ok_and(|answer| answer.is_ok());
     if alive {
-        let address = owner.connection.remote_address();
+        let address = peer::address(&owner.connection);
         let reason = format!("this identity is in use by another process, connected from {address}");
         return Err(Rejected::new(CloseCode::Duplicate, reason));
     }

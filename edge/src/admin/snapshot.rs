@@ -6,6 +6,7 @@ use crate::admission::{ProviderKey, ProviderSnapshot};
 use crate::refresh::ConfigState;
 use crate::registry::{Refusals, Registered};
 use iop_config::{EdgeConfig, Model, Node, Provider};
+use iop_transport::peer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -144,7 +145,7 @@ fn node_view(
         status,
         health,
         generation: registered.map(|registered| registered.generation.0),
-        address: registered.map(|registered| registered.connection.remote_address().to_string()),
+        address: registered.map(|registered| peer::address(&registered.connection).to_string()),
         since: registered
             .map(|registered| registered.since.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
         rtt_ms: registered.map(|registered| registered.connection.rtt().as_secs_f64() * 1000.0),

@@ -2,6 +2,7 @@
 
 use crate::codes::{CloseCode, StreamCode};
 use crate::send::ResetOnDrop;
+use crate::session::printable;
 use crate::wire::{
     self, CodecError, EVENT_FRAME_BYTES, FrameBuffer, RUN_HEAD_BYTES, RunEvent, RunHead, RunReply,
 };
@@ -46,7 +47,7 @@ pub enum RunLost {
         code: Option<StreamCode>,
     },
     /// The connection is lost.
-    #[error("the connection to the node is lost: {0}")]
+    #[error("the connection to the node is lost: {}", printable(&.0.to_string()))]
     Connection(quinn::ConnectionError),
     /// The node broke the protocol.
     #[error("the node broke the protocol: {0}")]
@@ -266,7 +267,7 @@ async fn reap<L: Send>(connection: quinn::Connection, mut recv: quinn::RecvStrea
     let end = async { while let Ok(Some(_discarded)) = recv.read_chunk(CHUNK_BYTES, true).await {} };
     if tokio::time::timeout(CANCEL_TIMEOUT, end).await.is_err() {
         tracing::error!(
-            address = %connection.remote_address(),
+            address = %crate::peer::address(&connection),
             timeout_ms = CANCEL_TIMEOUT.as_millis(),
             "a cancelled run did not end; closing the node's connection"
         );
