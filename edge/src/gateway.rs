@@ -3,11 +3,12 @@
 
 mod auth;
 mod body;
+#[cfg(test)]
+mod contract;
 mod error;
 mod format;
 mod keep_alive;
 mod models;
-mod multipart;
 mod normalized;
 mod relay;
 mod route;
@@ -25,9 +26,10 @@ use body::Buffered;
 use bytes::Bytes;
 use format::{Format, Labelled};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body as _, Incoming};
 use iop_transport::wire::Header;
 use route::{Route, RunRoute};
 use std::sync::Arc;
@@ -80,6 +82,7 @@ impl Gateway {
         let settings = self.live.get();
         let (parts, mut incoming) = request.into_parts();
         let (path, version) = (parts.uri.path().to_owned(), parts.version);
+        let is_head = parts.method == Method::HEAD;
         let origin = auth::allowed_origin(&settings.config.http.cors_origins, &parts.headers);
         let span = info_span!("request", id = %request_id, method = %parts.method, %path);
         let mut response = if auth::is_preflight(&parts) {
@@ -99,6 +102,9 @@ impl Gateway {
                 }
             }
         };
+        if is_head {
+            response = without_body(response);
+        }
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::from_str(&request_id) {
             headers.insert(REQUEST_ID_HEADER, id);
@@ -221,6 +227,15 @@ impl Accepted {
             }
         }
     }
+}
+
+/// The answer to HEAD. Over HTTP/1.1 the server would leave out the body by itself; over HTTP/2 it would not.
+fn without_body(response: Response<Body>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.entry(header::CONTENT_LENGTH).or_insert(length.into());
+    }
+    Response::from_parts(head, Empty::new().map_err(|never| match never {}).boxed_unsync())
 }
 
 fn context(headers: &HeaderMap) -> Result<Context, GatewayError> {

@@ -1,15 +1,12 @@
-//! The scan of a request's JSON body: one pass over its chunks as they arrive, which validates all of it and notes the
-//! few facts that admission and dispatch need. It holds no copy of the body and decides nothing about the request.
+//! The scan of a request's body, JSON or a form ([`multipart`]): one pass over its chunks as they arrive, which validates it
+//! and notes the few facts that admission and dispatch need. It holds no copy of the body and decides nothing.
 
-#[cfg(test)]
-mod check;
 mod error;
 mod machine;
+pub mod multipart;
 mod number;
 mod replace;
 mod string;
-#[cfg(test)]
-mod tests;
 mod text;
 
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use super::error::GatewayError;
 use super::format::Format;
-use super::multipart::MultipartScan;
+use crate::scan::multipart::MultipartScan;
 use crate::scan::{BodyScan, Scanned};
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -13,13 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Longest silence within a request's body. A slow upload is fine, a dead one is not.
-const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Most bytes of a refused request that are read and discarded: some times the default limit of a body.
-const DISCARDED_BYTES: u64 = 256 << 20;
+pub(super) const DISCARDED_BYTES: u64 = 256 << 20;
 
 /// Longest time in which they are.
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Silence after which the client is taken to wait for its answer.
+pub(super) const DISCARD_SILENCE: Duration = Duration::from_millis(500);
 
 /// A whole body.
 #[derive(Debug)]
@@ -127,7 +130,7 @@ pub(crate) async fn discard(headers: &HeaderMap, incoming: &mut Incoming) {
     }
     let mut left = DISCARDED_BYTES;
     let end = async {
-        while let Some(Ok(frame)) = incoming.frame().await {
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_SILENCE, incoming.frame()).await {
             left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len) as u64);
             if left == 0 {
                 return;

@@ -2,18 +2,18 @@
 //! statuses; the words of the codes are part of `CONTRACT-openai.md`.
 
 use super::Body;
-use super::multipart::MultipartError;
 use super::route::Dialect;
 use crate::admission::{Api, ProviderKey, Refusal};
 use crate::render::error as render;
 use crate::scan::ScanError;
+use crate::scan::multipart::MultipartError;
 use crate::settings::api;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use std::time::Duration;
 
 /// How long a client that was turned away for want of room had better wait.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request has no answer from a provider.
 #[derive(Debug, thiserror::Error)]

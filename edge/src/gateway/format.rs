@@ -1,13 +1,13 @@
 //! What a request's body is written in, decided by its path and its content type before a byte of it is read.
 
 use super::GatewayError;
-use super::multipart::head::parameter;
 use super::route::RunRoute;
+use crate::scan::multipart::parameter;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
 /// Longest boundary that RFC 2046 allows, in bytes.
-const BOUNDARY_BYTES: usize = 70;
+pub(super) const BOUNDARY_BYTES: usize = 70;
 
 /// The format of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]

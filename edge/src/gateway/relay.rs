@@ -62,7 +62,7 @@ pub(super) const NOT_RETURNED: [&str; 4] =
     ["set-cookie", "alt-svc", "strict-transport-security", super::REQUEST_ID_HEADER];
 
 /// What web pages may do is the edge's to say.
-const CORS_PREFIX: &str = "access-control-";
+pub(super) const CORS_PREFIX: &str = "access-control-";
 
 /// A run that lives and dies with the body of its answer.
 pub(super) struct Running {

@@ -2,24 +2,23 @@
 //! `stream` fields wherever they stand. It holds no copy of the body and does not look into files.
 
 mod error;
-pub(super) mod head;
-#[cfg(test)]
-mod tests;
+mod head;
 
-pub(crate) use error::{MultipartError, MultipartErrorKind};
+pub use error::{MultipartError, MultipartErrorKind};
+pub(crate) use head::parameter;
 
-use crate::scan::{MODEL_BYTES, ModelField, Scanned};
+use super::{MODEL_BYTES, ModelField, Scanned};
 use head::Field;
 
 /// Longest head of one part, in bytes: a file's name and type, with room.
-const HEAD_BYTES: usize = 8 << 10;
+pub const HEAD_BYTES: usize = 8 << 10;
 
 /// Longest `stream` value that can mean something.
 const STREAM_BYTES: usize = 8;
 
 /// The scan of one body, fed chunk by chunk. Its size does not depend on the body's.
 #[derive(Debug)]
-pub(super) struct MultipartScan {
+pub struct MultipartScan {
     /// Line end, two hyphens and the boundary. No byte of it but the first is a carriage return, so a match that fails
     /// can begin anew only at the byte where it failed.
     delimiter: Vec<u8>,
@@ -58,8 +57,8 @@ enum State {
 }
 
 impl MultipartScan {
-    /// A scan before the first byte.
-    pub(super) fn new(boundary: &[u8]) -> Self {
+    /// A scan before the first byte. A boundary with a carriage return in it is not found.
+    pub fn new(boundary: &[u8]) -> Self {
         Self {
             delimiter: [b"\r\n--", boundary].concat(),
             state: State::Preamble,
@@ -77,7 +76,7 @@ impl MultipartScan {
     }
 
     /// Takes the next bytes of the body. After an error, every further call gives the same error.
-    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<(), MultipartError> {
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), MultipartError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -98,7 +97,7 @@ impl MultipartScan {
     }
 
     /// Ends the body.
-    pub(super) fn finish(self) -> Result<Scanned, MultipartError> {
+    pub fn finish(self) -> Result<Scanned, MultipartError> {
         match (self.failed, self.state) {
             (Some(error), _) => Err(error),
             (None, State::End) => Ok(self.found),

@@ -50,7 +50,7 @@ pub(super) fn field(head: &[u8]) -> Result<Field, MultipartErrorKind> {
 }
 
 /// A parameter of a header's value, `main; name=value; name="value"`, unquoted. Of several, the first.
-pub(in crate::gateway) fn parameter(value: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn parameter(value: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
     let mut rest = &value[memchr::memchr(b';', value)? + 1..];
     loop {
         let equals = rest.iter().position(|&byte| matches!(byte, b'=' | b';'))?;

@@ -5,16 +5,16 @@ use super::{HEAD_BYTES, MODEL_BYTES};
 /// A body that is refused, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("request body, byte {offset}: {kind}")]
-pub(crate) struct MultipartError {
+pub struct MultipartError {
     /// Offset in the body, in bytes: of the first wrong byte, or of the head or content that is wrong as a whole.
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// What is wrong.
-    pub(crate) kind: MultipartErrorKind,
+    pub kind: MultipartErrorKind,
 }
 
 /// What is wrong with a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum MultipartErrorKind {
+pub enum MultipartErrorKind {
     /// Nothing in it is a part.
     #[error("the boundary that the content-type header names is not in the body")]
     NoBoundary,
