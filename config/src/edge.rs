@@ -227,7 +227,7 @@ pub struct Upstream {
 pub struct Model {
     /// What clients ask for.
     pub id: ModelId,
-    /// Prompt tokens from which a request is long; None: none is.
+    /// A request with more prompt tokens is long; None: none is.
     pub long_context_threshold_tokens: Option<NonZeroU64>,
     /// Who can serve it: at least one, none twice, each of them configured.
     pub candidates: Vec<Candidate>,
