@@ -1,7 +1,7 @@
 //! What the tests of this program share: the usual deployment, requests that are known to wait, and snapshots whose sums
 //! are checked whenever one is taken.
 
-use iop_tests::deadline::wait_until_async;
+use iop_tests::deadline::{wait_until, wait_until_async};
 use iop_tests::deployment::{Deployment, Plan};
 use iop_tests::engine::Engine;
 use iop_tests::http::{Answer, Call, send};
@@ -145,9 +145,15 @@ impl Lab {
 
     /// Sends a request and waits until the engine holds it.
     pub(crate) async fn occupy(&self, engine: &Engine, call: Call) -> Sent {
-        let held = engine.held();
+        let before = engine.look(|log| log.scripted().count());
         let sent = self.send(call);
-        engine.wait_held(held + 1, DEADLINE).await;
+        engine.wait_received(before + 1, DEADLINE).await;
+        // Those that are given up leave the gate a little later than they leave the edge.
+        wait_until("everything in progress held", DEADLINE, || {
+            let (held, in_progress) = (engine.held(), engine.in_progress());
+            if held == in_progress { Ok(()) } else { Err((held, in_progress)) }
+        })
+        .await;
         sent
     }
 
