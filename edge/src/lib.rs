@@ -1,5 +1,6 @@
 //! iop-edge: the process that clients call and nodes dial: admission, dispatch, gateway.
 
+mod accept;
 mod admin;
 pub mod admission;
 mod control;
@@ -8,8 +9,10 @@ mod dispatch;
 mod estimate;
 mod events;
 mod gateway;
+mod handshakes;
 mod listeners;
 mod live;
+mod quiet;
 mod refresh;
 mod registry;
 pub mod render;
@@ -26,12 +29,14 @@ use admin::Admin;
 use desk::Desk;
 use events::Events;
 use gateway::Gateway;
+use handshakes::Handshakes;
 use iop_certs::Identity;
 use iop_config::EdgeConfig;
 use iop_transport::codes::CloseCode;
 use iop_transport::endpoint::{self, EndpointError, QuicSettings, ResetSecret};
 use iop_transport::tls::Credentials;
 use live::Live;
+use quiet::Quiet;
 use refresh::Refresher;
 use registry::Registry;
 use server::{Door, StallLimit};
@@ -98,6 +103,8 @@ impl Edge {
             registry: registry.clone(),
             live: live.clone(),
             events: events.clone(),
+            handshakes: Handshakes::default(),
+            quiet: Quiet::default(),
             idle_timeout: settings.idle_timeout,
             deployment: identity.deployment.into(),
         };
@@ -118,18 +125,14 @@ impl Edge {
         let door = Door { listener: listeners.admin, tls: None, stall_limit: stall_limit.clone() };
         let operators = server::serve(door, stop.clone(), move |request| admin.clone().handle(request));
         tracker.spawn(operators);
-        let accept = async {
-            while let Some(incoming) = endpoint.accept().await {
-                tracker.spawn(sessions.clone().serve(incoming));
-            }
-        };
         let door = Door { listener: listeners.http, tls: listeners.tls, stall_limit };
         let http = server::serve(door, shutdown, move |request| gateway.clone().handle(request));
         ready(addresses);
         tokio::select! {
             biased;
             () = desk.run_timer() => {}
-            () = accept => {}
+            () = accept::accept(&endpoint, &sessions, &tracker) => {}
+            () = sessions.quiet.run_timer() => {}
             () = refresher.watch(&refresh) => {}
             // Ends after the shutdown, when running requests have had their time.
             () = http => {}
