@@ -1,6 +1,7 @@
 //! The edge's end of a registered node's control stream: Welcome, settings, pings. Registration is `session`'s.
 
 use crate::admission::Generation;
+use crate::quiet::Who;
 use crate::registry::{Order, Refusals};
 use crate::session::Sessions;
 use crate::settings;
@@ -35,7 +36,13 @@ pub(crate) struct Control {
     revision: u64,
     /// Capacity by provider in the settings sent last.
     sent: BTreeMap<Arc<str>, u32>,
+    /// Revision of the settings confirmed last. Each is confirmed once, in its turn.
+    confirmed: u64,
+    /// The node has said that it wants no further run: nothing of it comes in force any more.
+    leaving: bool,
     nonce: u64,
+    /// Number of the Ping answered last. Each is answered once, in its turn.
+    ponged: u64,
     pings: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
@@ -48,8 +55,21 @@ impl Control {
         recv: ControlRecv<NodeMessage>,
         orders: Orders,
     ) -> Self {
-        let (revision, sent, nonce, pings) = (0, BTreeMap::new(), 0, BTreeMap::new());
-        Self { generation, node, connection, send, recv, orders, revision, sent, nonce, pings }
+        Self {
+            generation,
+            node,
+            connection,
+            send,
+            recv,
+            orders,
+            revision: 0,
+            sent: BTreeMap::new(),
+            confirmed: 0,
+            leaving: false,
+            nonce: 0,
+            ponged: 0,
+            pings: BTreeMap::new(),
+        }
     }
 
     /// Welcomes the node and serves the stream until the connection ends. The reason of the end is for people.
@@ -57,14 +77,16 @@ impl Control {
         let connection = self.connection.clone();
         let problem = tokio::select! {
             biased;
-            reason = connection.closed() => return reason.to_string(),
+            reason = connection.closed() => return printable(&reason.to_string()),
             problem = self.serve(sessions) => problem,
         };
         // A stream that breaks with its connection is no fault of the node's.
         if let Some(reason) = connection.close_reason() {
-            return reason.to_string();
+            return printable(&reason.to_string());
         }
-        warn!(%problem, "closing a node's connection");
+        if let Some(left_out) = sessions.quiet.may_say(Who::Node(self.node.clone())) {
+            warn!(%problem, left_out, "closing a node's connection");
+        }
         connection.close(CloseCode::ProtocolViolation.wire(), problem.as_bytes());
         problem
     }
@@ -88,13 +110,20 @@ impl Control {
             // What the edge itself wants comes first: a node that never stops talking does not hold it up.
             tokio::select! {
                 biased;
+                stream = self.connection.accept_bi() => match stream {
+                    Ok(_second) => return "the node opened a second stream".into(),
+                    Err(error) => return error.to_string(),
+                },
                 // The registry holds the other end for as long as this connection is registered.
                 Some(order) = self.orders.inbox.recv() => outgoing = Some(self.obey(order)),
                 () = self.orders.settings_changed.notified() => {
                     outgoing = Some(EdgeMessage::Apply(self.next_apply(sessions)));
                 }
                 message = self.recv.recv() => match message {
-                    Ok(Some(message)) => self.receive(sessions, message),
+                    Ok(Some(message)) => match self.receive(sessions, message) {
+                        Ok(()) => {}
+                        Err(problem) => return problem.into(),
+                    },
                     Ok(None) => return "the node ended its control stream".into(),
                     Err(error) => return error.to_string(),
                 },
@@ -102,19 +131,34 @@ impl Control {
         }
     }
 
-    fn receive(&mut self, sessions: &Sessions, message: NodeMessage) {
+    /// What the node says is answered to something that it was asked, once; so it cannot say much.
+    fn receive(&mut self, sessions: &Sessions, message: NodeMessage) -> Result<(), &'static str> {
         match message {
-            NodeMessage::Applied(applied) => self.confirm(sessions, &applied),
+            NodeMessage::Applied(applied) => {
+                if applied.revision <= self.confirmed || applied.revision > self.revision {
+                    return Err("the node confirmed settings out of turn");
+                }
+                self.confirmed = applied.revision;
+                self.confirm(sessions, &applied);
+            }
             NodeMessage::Pong { nonce } => {
+                if nonce <= self.ponged || nonce > self.nonce {
+                    return Err("the node answered a Ping out of turn");
+                }
+                self.ponged = nonce;
                 if let Some(answer) = self.pings.remove(&nonce) {
                     let _nobody_waits_any_more = answer.send(());
                 }
             }
             NodeMessage::Leaving => {
+                if std::mem::replace(&mut self.leaving, true) {
+                    return Err("the node said twice that it leaves");
+                }
                 let all = self.sent.keys().map(|provider| (provider.clone(), "the node is leaving".into()));
                 self.put_in_force(sessions, all.collect());
             }
         }
+        Ok(())
     }
 
     fn obey(&mut self, order: Order) -> EdgeMessage {
@@ -146,17 +190,19 @@ impl Control {
 
     /// Tells admission what the node has in force. An answer to an older revision says nothing of that.
     fn confirm(&self, sessions: &Sessions, applied: &Applied) {
-        if applied.revision != self.revision {
+        if applied.revision != self.revision || self.leaving {
             return;
         }
-        let refused =
-            applied.refused.iter().map(|refused| (printable(&refused.id), printable(&refused.reason)));
         let mut refusals = Refusals::new();
-        for (provider, reason) in refused {
-            warn!(%provider, %reason, "the node will not run a provider");
-            if let Some((id, _)) = self.sent.get_key_value(provider.as_str()) {
-                refusals.insert(id.clone(), reason);
+        for refused in &applied.refused {
+            // What was not sent is not the node's to refuse, nor anything twice.
+            let Some((id, _)) = self.sent.get_key_value(refused.id.as_str()) else { continue };
+            if refusals.contains_key(id) {
+                continue;
             }
+            let reason = printable(&refused.reason);
+            warn!(provider = %id, %reason, "the node will not run a provider");
+            refusals.insert(id.clone(), reason);
         }
         self.put_in_force(sessions, refusals);
     }
