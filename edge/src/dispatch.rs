@@ -18,9 +18,13 @@ use iop_transport::wire::{
 };
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most bytes of a busy provider's answer that are shown to the client.
 const BUSY_DETAIL_BYTES: usize = 512;
+
+/// How long such an answer may take to end.
+const BUSY_DETAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request as a provider gets it.
 #[derive(Debug)]
@@ -138,7 +142,15 @@ impl Dispatch {
         match reply {
             Ok(RunReply::Response { status: status @ (429 | 503), headers: _ }) => {
                 let detail = busy_detail(&mut run, status).await;
-                Err(Failure::Elsewhere(GatewayError::Busy { provider: provider_name(&provider), detail }))
+                let provider = provider_name(&provider);
+                // A run that does not end keeps its slot: the request cannot go on with its lease.
+                Err(match detail {
+                    Some(detail) => Failure::Elsewhere(GatewayError::Busy { provider, detail }),
+                    None => {
+                        let detail = format!("its answer of status {status} did not end");
+                        Failure::Final(GatewayError::BadAnswer { provider, detail })
+                    }
+                })
             }
             Ok(RunReply::Response { status, headers }) => {
                 Ok(Started { run, reply: Reply::Response { status, headers }, provider })
@@ -243,14 +255,18 @@ fn from_server(reply: &RunReply) -> bool {
     }
 }
 
-/// What a busy provider says of it. The run is read to its end, so its slot is free before the request goes on.
-async fn busy_detail(run: &mut EdgeRun<Lease>, status: u16) -> String {
+/// What a busy provider says of it. The run is read to its end, so its slot is free before the request goes on. `None`: the
+/// end does not come.
+async fn busy_detail(run: &mut EdgeRun<Lease>, status: u16) -> Option<String> {
     let mut text = Vec::new();
-    while let Ok(Some(bytes)) = std::future::poll_fn(|cx| run.poll_chunk(cx)).await {
-        let room = BUSY_DETAIL_BYTES - text.len();
-        text.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-    format!("it answered {status}: {}", printable(String::from_utf8_lossy(&text).trim()))
+    let read = async {
+        while let Ok(Some(bytes)) = std::future::poll_fn(|cx| run.poll_chunk(cx)).await {
+            let room = BUSY_DETAIL_BYTES - text.len();
+            text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    };
+    tokio::time::timeout(BUSY_DETAIL_TIMEOUT, read).await.ok()?;
+    Some(format!("it answered {status}: {}", printable(String::from_utf8_lossy(&text).trim())))
 }
 
 fn refused(grant: &Grant, refusal: RunRefusal) -> Failure {
