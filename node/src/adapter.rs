@@ -1,7 +1,7 @@
 //! How a provider is spoken to. Settings from the edge become an adapter here, or the reason why this node has none.
 
 pub(crate) mod echo;
-pub(crate) mod ollama;
+pub mod ollama;
 
 use crate::upstream::{self, Connector, Target, Trust, TrustError, Upstream, UpstreamSettings};
 use echo::Echo;

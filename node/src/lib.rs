@@ -2,7 +2,7 @@
 //!
 //! It dials the edge and owns its reconnecting; it never accepts a connection, and knows neither queues nor models.
 
-mod adapter;
+pub mod adapter;
 mod diagnosis;
 mod dial;
 mod discover;

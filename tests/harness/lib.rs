@@ -1,10 +1,11 @@
 //! The harness: one door per boundary for every test of the workspace.
-//! It knows iop only by its command line, its files and its sockets, and imports no product crate; `admission_model`,
-//! the twin of one pure machine, is the exception.
+//! It knows iop only by its command line, its files and its sockets, and imports no product crate. The exceptions are
+//! `admission_model`, the twin of one pure machine, and `fuzz`, the doors of what reads a stranger's bytes.
 
 pub mod admission_model;
 pub mod deadline;
 pub mod deployment;
 pub mod engine;
+pub mod fuzz;
 pub mod http;
 pub mod process;

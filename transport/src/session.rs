@@ -106,6 +106,11 @@ pub async fn accept_hello(
     let (send, mut recv) = connection.accept_bi().await?;
     let send = ControlSend::new(send);
     let frame = wire::read_frame(&mut recv, TEXT_BYTES * 2).await?.ok_or(FrameError::Ended)?;
+    Ok((read_hello(&frame)?, send, ControlRecv::new(recv)))
+}
+
+/// The Hello in a node's first frame, its length left out. A stranger's version is known before anything is decoded.
+pub fn read_hello(frame: &[u8]) -> Result<Hello, HelloError> {
     let Some((version, body)) = frame.split_first_chunk::<2>() else {
         return Err(FrameError::Codec(CodecError::Malformed("no protocol version".into())).into());
     };
@@ -115,7 +120,7 @@ pub async fn accept_hello(
     }
     let mut hello: Hello = wire::decode(body).map_err(FrameError::Codec)?;
     hello.software = printable(&hello.software);
-    Ok((hello, send, ControlRecv::new(recv)))
+    Ok(hello)
 }
 
 /// The node's half of registration: opens the control stream and says Hello.

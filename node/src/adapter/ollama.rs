@@ -7,15 +7,17 @@ mod lines;
 mod refusal;
 mod request;
 
+pub use embeddings::{BadVectors, DIMENSIONS, read_vectors};
+pub use events::{BadLine, Reader};
+pub use lines::{LINE_BYTES, LineTooLong, Lines};
+pub use request::{BadRequest, Expected, Translated, translate};
+
 use crate::execution::{End, Events, EventsLost};
 use crate::upstream::{Answer, AnswerError, Call, Payload, Upstream};
 use bytes::{Bytes, BytesMut};
-use events::{BadLine, Reader};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use iop_transport::codes::StreamCode;
 use iop_transport::wire::NormalizedRequest;
-use lines::{LineTooLong, Lines};
-use request::Expected;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -59,7 +61,7 @@ impl Ollama {
     pub(crate) async fn run(&self, request: NormalizedRequest, body: Bytes, events: &mut Events<'_>) -> End {
         let NormalizedRequest { operation, model } = request;
         let asked = model.clone();
-        let translated = match aside(body.len(), move || request::translate(operation, &asked, &body)).await {
+        let translated = match aside(body.len(), move || translate(operation, &asked, &body)).await {
             Ok(Ok(translated)) => translated,
             Ok(Err(bad)) => return End::bad_request(bad.to_string()),
             Err(code) => return End::Failed(code),
@@ -119,7 +121,7 @@ async fn lines(mut answer: Answer, events: &mut Events<'_>) -> Result<(), Broken
     let (mut lines, mut reader) = (Lines::default(), Reader::default());
     while let Some(bytes) = answer.chunk().await? {
         lines.push(&bytes);
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.next_line()? {
             for event in reader.read(&line)? {
                 events.send(&event).await?;
             }
@@ -146,7 +148,7 @@ async fn end(mut answer: Answer) {
 /// Passes on the vectors of an answer, which is one JSON object.
 async fn vectors(answer: Answer, expected: usize, events: &mut Events<'_>) -> Result<(), Broken> {
     let body = whole(answer).await?;
-    let read = aside(body.len(), move || embeddings::read(&body, expected)).await;
+    let read = aside(body.len(), move || read_vectors(&body, expected)).await;
     let read = read.map_err(|code| Broken::Wrong(code.explain().to_owned()))?;
     for event in read.map_err(|bad| Broken::Wrong(bad.to_string()))? {
         events.send(&event).await?;

@@ -9,7 +9,7 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// Why an answer is of no use from here on. Always the inference server's fault.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BadLine {
+pub enum BadLine {
     /// It said so itself.
     #[error("{0}")]
     Reported(String),
@@ -20,7 +20,7 @@ pub(crate) enum BadLine {
 
 /// Reads the lines of one answer, in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub struct Reader {
     calls: u32,
     done: bool,
 }
@@ -63,7 +63,7 @@ struct Function<'a> {
 
 impl Reader {
     /// What the line says: any number of events, also none. Of the last line, the last event is `Finished`.
-    pub(crate) fn read(&mut self, line: &[u8]) -> Result<Vec<RunEvent>, BadLine> {
+    pub fn read(&mut self, line: &[u8]) -> Result<Vec<RunEvent>, BadLine> {
         let line: Line<'_> = serde_json::from_slice(line)?;
         if let Some(error) = &line.error {
             return Err(BadLine::Reported(words(error)));
@@ -96,7 +96,7 @@ impl Reader {
     }
 
     /// Whether the answer's last line was read.
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.done
     }
 

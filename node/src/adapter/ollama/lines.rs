@@ -3,11 +3,11 @@
 use bytes::{Bytes, BytesMut};
 
 /// Longest line, in bytes. A completion's last line may list the tokens of a whole context, some 7 bytes each.
-pub(crate) const LINE_BYTES: usize = 4 << 20;
+pub const LINE_BYTES: usize = 4 << 20;
 
 /// The bytes that have come and are not a whole line yet.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     held: BytesMut,
     /// So many of them are known to hold no line's end.
     searched: usize,
@@ -16,16 +16,16 @@ pub(crate) struct Lines {
 /// Always the inference server's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a line of the answer is longer than {LINE_BYTES} bytes")]
-pub(crate) struct LineTooLong;
+pub struct LineTooLong;
 
 impl Lines {
     /// Takes what has come. Ask for the lines before the next bytes: only so does the limit hold.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
     /// The next whole line, without its end. Blank lines are left out.
-    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, LineTooLong> {
+    pub fn next_line(&mut self) -> Result<Option<Bytes>, LineTooLong> {
         loop {
             let Some(found) = self.held[self.searched..].iter().position(|byte| *byte == b'\n') else {
                 self.searched = self.held.len();
@@ -43,7 +43,7 @@ impl Lines {
     }
 
     /// What is left when no more bytes come: a last line that nothing ended, unless it is blank.
-    pub(crate) fn last(self) -> Option<Bytes> {
+    pub fn last(self) -> Option<Bytes> {
         let line = self.held.freeze();
         let line = line.slice_ref(line.trim_ascii());
         (!line.is_empty()).then_some(line)
@@ -56,7 +56,7 @@ mod tests {
     use bytes::Bytes;
 
     fn all(lines: &mut Lines) -> Vec<Bytes> {
-        std::iter::from_fn(|| lines.next().expect("short lines")).collect()
+        std::iter::from_fn(|| lines.next_line().expect("short lines")).collect()
     }
 
     #[test]
@@ -92,14 +92,14 @@ mod tests {
         let mut lines = Lines::default();
         lines.push(&longest[1..]);
         lines.push(b"\n");
-        assert_eq!(lines.next().map(|line| line.map(|line| line.len())), Ok(Some(LINE_BYTES - 1)));
+        assert_eq!(lines.next_line().map(|line| line.map(|line| line.len())), Ok(Some(LINE_BYTES - 1)));
         lines.push(&longest);
-        assert_eq!(lines.next(), Ok(None));
+        assert_eq!(lines.next_line(), Ok(None));
         lines.push(b"x");
-        assert_eq!(lines.next(), Err(LineTooLong));
+        assert_eq!(lines.next_line(), Err(LineTooLong));
         let mut lines = Lines::default();
         lines.push(&longest);
         lines.push(b"\n");
-        assert_eq!(lines.next(), Err(LineTooLong));
+        assert_eq!(lines.next_line(), Err(LineTooLong));
     }
 }

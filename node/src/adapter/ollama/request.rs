@@ -22,18 +22,18 @@ const EMBED: &str = "/api/embed";
 
 /// A request as Ollama takes it.
 #[derive(Debug)]
-pub(crate) struct Translated {
+pub struct Translated {
     /// Path of Ollama's API.
-    pub(crate) path: &'static str,
+    pub path: &'static str,
     /// Its JSON.
-    pub(crate) body: Bytes,
+    pub body: Bytes,
     /// What a good answer to it is.
-    pub(crate) answer: Expected,
+    pub answer: Expected,
 }
 
 /// The kinds of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub enum Expected {
     /// Lines, each a JSON object.
     Lines,
     /// One JSON object with so many vectors.
@@ -42,30 +42,71 @@ pub(crate) enum Expected {
 
 /// Always the client's fault.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BadRequest {
+pub enum BadRequest {
+    /// Not the JSON that the path takes.
     #[error("the request is not what this path takes: {0}")]
     Shape(#[from] serde_json::Error),
+    /// A role that no message has.
     #[error("messages[{index}].role: found `{found}`, expected system, developer, user, assistant or tool")]
-    Role { index: usize, found: String },
+    Role {
+        /// Position of the message.
+        index: usize,
+        /// The role that it has.
+        found: String,
+    },
+    /// Content that is neither text nor a list of parts.
     #[error("messages[{index}].content: {source}")]
-    Content { index: usize, source: serde_json::Error },
+    Content {
+        /// Position of the message.
+        index: usize,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A part that Ollama does not take.
     #[error("messages[{index}].content: Ollama takes parts of type text and image_url, found `{found}`")]
-    Part { index: usize, found: String },
+    Part {
+        /// Position of the message.
+        index: usize,
+        /// The part's type.
+        found: String,
+    },
+    /// An image elsewhere, or none.
     #[error(
         "messages[{index}].content: Ollama fetches no images, so an image_url must be a data URL like \
          data:image/png;base64,…; found `{found}`"
     )]
-    Image { index: usize, found: String },
+    Image {
+        /// Position of the message.
+        index: usize,
+        /// How the URL begins.
+        found: String,
+    },
+    /// Arguments of a call that are not an object.
     #[error("messages[{index}].tool_calls[{call}].function.arguments: expected the JSON text of an object")]
-    Arguments { index: usize, call: usize },
+    Arguments {
+        /// Position of the message.
+        index: usize,
+        /// Position of the call in it.
+        call: usize,
+    },
+    /// A form of answer that is not known.
     #[error("response_format.type: found `{0}`, expected text, json_object or json_schema")]
     Format(String),
+    /// A schema was announced and is not there.
     #[error("response_format.json_schema.schema is missing")]
     NoSchema,
+    /// Text was due.
     #[error("{field}: Ollama takes text here, no token ids and nothing else: {source}")]
-    Text { field: &'static str, source: serde_json::Error },
+    Text {
+        /// The request's field.
+        field: &'static str,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// None or several prompts.
     #[error("prompt: Ollama takes one prompt per request, found {0}")]
     Prompts(usize),
+    /// Another number of choices than one.
     #[error("n: Ollama gives one choice per request, found {0}")]
     Choices(u32),
 }
@@ -159,7 +200,7 @@ struct Embed<'a> {
 }
 
 /// The request for Ollama, whose name for the model is `model`, whatever the body says.
-pub(crate) fn translate(operation: Operation, model: &str, body: &[u8]) -> Result<Translated, BadRequest> {
+pub fn translate(operation: Operation, model: &str, body: &[u8]) -> Result<Translated, BadRequest> {
     let (path, body, answer) = match operation {
         Operation::Chat => (CHAT, chat(model, body)?, Expected::Lines),
         Operation::Completion => (GENERATE, completion(model, body)?, Expected::Lines),

@@ -179,7 +179,7 @@ proptest! {
             let (mut lines, mut reader, mut outcome) = (Lines::default(), Reader::default(), Vec::new());
             for piece in pieces {
                 lines.push(piece);
-                while let Some(line) = lines.next().expect("short lines") {
+                while let Some(line) = lines.next_line().expect("short lines") {
                     outcome.push(reader.read(&line).map_err(|error| error.to_string()));
                 }
             }

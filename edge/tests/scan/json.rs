@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{
-    BodyScan, MAX_DEPTH, MODEL_BYTES, ScanError, ScanErrorKind as Kind, Scanned, TextCount,
-    check::check_against_serde_json, estimate_tokens, replace_model,
+use iop_edge::scan::{
+    BodyScan, MAX_DEPTH, MODEL_BYTES, ScanError, ScanErrorKind as Kind, Scanned, TextCount, estimate_tokens,
+    replace_model,
 };
+use iop_tests::fuzz::check_against_serde_json;
 
 /// Whole, and byte by byte.
 fn check(body: impl AsRef<[u8]>) -> Result<Scanned, ScanError> {

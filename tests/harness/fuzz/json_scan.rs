@@ -1,15 +1,34 @@
-//! The door for every test of the scan: the same body read by serde_json into a tree that keeps duplicate keys, and
-//! everything the scan reports worked out again from that tree.
+//! The scan of JSON bodies: the same body read by serde_json into a tree that keeps duplicate keys, and everything that the
+//! scan reports worked out again from that tree.
 
 use std::fmt;
 
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::{
+use iop_edge::scan::{
     BodyScan, MODEL_BYTES, ModelField, ScanError, ScanErrorKind, Scanned, TextCount, replace_model,
-    text::{BINARY_BYTES, is_binary_key, is_data_url},
 };
+
+/// Strings under certain keys are files from this length on, in bytes.
+const BINARY_BYTES: usize = 1024;
+
+/// A data URL is known by so much of its beginning, in bytes.
+const HEAD_BYTES: usize = 128;
+
+/// How the body is cut, and the body.
+pub fn json_scan(data: &[u8]) {
+    let [how, body @ ..] = data else { return };
+    let mut at = 0;
+    let ends = super::pieces(*how, body).into_iter().map(|piece| {
+        at += piece.len();
+        at
+    });
+    let ends: Vec<usize> = ends.collect();
+    if let Err(error) = check_against_serde_json(body, &ends) {
+        assert!(error.offset <= body.len(), "{error}");
+    }
+}
 
 /// A JSON value with its members in the order of the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +43,7 @@ enum Tree {
 }
 
 /// Scans `body` cut at `splits` (taken modulo its length) and compares with serde_json. Panics where they differ.
-pub(super) fn check_against_serde_json(body: &[u8], splits: &[usize]) -> Result<Scanned, ScanError> {
+pub fn check_against_serde_json(body: &[u8], splits: &[usize]) -> Result<Scanned, ScanError> {
     let chunks = cut(body, splits);
     let scanned = scan(chunks.iter().map(AsRef::as_ref));
     assert_eq!(scanned, scan([body]), "the result depends on the chunks");
@@ -126,15 +145,35 @@ fn expected(members: &[(String, Tree)], literal: std::ops::Range<usize>) -> Scan
 fn count(key: &str, value: &Tree, text: &mut TextCount) {
     match value {
         Tree::Text(value) => {
-            let file = is_binary_key(key.as_bytes()) && value.len() as u64 > BINARY_BYTES;
-            if !file && !is_data_url(&value.as_bytes()[..value.len().min(super::text::HEAD_BYTES)]) {
-                value.chars().for_each(|char| text.add_char(char));
+            let is_binary =
+                matches!(key, "url" | "data" | "file_data" | "b64_json") && value.len() > BINARY_BYTES;
+            let head = &value.as_bytes()[..value.len().min(HEAD_BYTES)];
+            let is_url = head.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"data:"))
+                && head.windows(8).any(|window| window == b";base64,");
+            if !is_binary && !is_url {
+                let cjk = value.chars().filter(|&char| is_cjk(char));
+                text.cjk += cjk.clone().count() as u64;
+                text.bytes += (value.len() - cjk.map(char::len_utf8).sum::<usize>()) as u64;
             }
         }
         Tree::Array(items) => items.iter().for_each(|item| count("", item, text)),
         Tree::Object(members) => members.iter().for_each(|(key, value)| count(key, value, text)),
         Tree::Null | Tree::Bool(_) | Tree::Whole(_) | Tree::Number(_) => {}
     }
+}
+
+/// Scripts whose characters are about a token each.
+fn is_cjk(char: char) -> bool {
+    let blocks = [
+        '\u{1100}'..='\u{11ff}',
+        '\u{2e80}'..='\u{a4cf}',
+        '\u{a960}'..='\u{a97f}',
+        '\u{ac00}'..='\u{d7ff}',
+        '\u{f900}'..='\u{faff}',
+        '\u{ff00}'..='\u{ffef}',
+        '\u{20000}'..='\u{3ffff}',
+    ];
+    blocks.iter().any(|block| block.contains(&char))
 }
 
 impl<'de> Deserialize<'de> for Tree {
