@@ -1,8 +1,8 @@
 //! Clients that ask again and again for bodies of patterned bytes and check every byte of what comes back.
 
-use bytes_of::{pattern, pieces};
 use iop_tests::engine::{Reply, Script};
 use iop_tests::http::{Call, open};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,32 +12,32 @@ use tokio::task::JoinHandle;
 /// Pause after a refusal.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the patterned bytes are, in one place for the engine and the clients.
-mod bytes_of {
-    /// Pieces of one body.
-    const PIECES: usize = 16;
-    /// Bytes of one piece: more than one packet.
-    const PIECE_BYTES: usize = 2048;
+/// Pieces of one answer.
+const PIECES: usize = 16;
 
-    /// A lost, doubled or moved byte shows: 251 is prime, and the high part changes from round to round.
-    pub(super) fn pattern() -> Vec<u8> {
-        (0..PIECES * PIECE_BYTES).map(|at| ((at % 251) ^ (at / 251 % 7)) as u8).collect()
-    }
+/// Time between two pieces of an answer.
+const INTERVAL: Duration = Duration::from_millis(40);
 
-    pub(super) fn pieces() -> Vec<Vec<u8>> {
-        pattern().chunks(PIECE_BYTES).map(<[u8]>::to_vec).collect()
-    }
+/// A lost, doubled or moved byte shows: 251 is prime, and the high part changes from round to round.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| ((at % 251) ^ (at / 251 % 7)) as u8).collect()
 }
 
-/// Answers with the pattern, `interval` between its pieces.
-pub(crate) fn script(interval: Duration) -> Script {
+/// An answer of patterned bytes, `piece_bytes` at a time.
+pub(crate) fn script(piece_bytes: usize) -> Script {
     let mut script = Script::body("");
-    if let Reply::Http { pieces: body, sized, .. } = &mut script.reply {
-        *body = pieces().into_iter().map(Into::into).collect();
+    if let Reply::Http { pieces, sized, .. } = &mut script.reply {
+        *pieces =
+            pattern(PIECES * piece_bytes).chunks(piece_bytes).map(|piece| piece.to_vec().into()).collect();
         *sized = false;
     }
-    script.interval = interval;
+    script.interval = INTERVAL;
     script
+}
+
+/// The prompt of every request, as long as two pieces of an answer.
+pub(crate) fn prompt(piece_bytes: usize) -> String {
+    pattern(2 * piece_bytes).into_iter().map(|byte| char::from(b'a' + byte % 26)).collect()
 }
 
 /// What came of the requests so far.
@@ -59,10 +59,10 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn start(http: SocketAddr, clients: usize) -> Self {
+    pub(crate) fn start(http: SocketAddr, clients: usize, piece_bytes: usize) -> Self {
         let tally = Arc::default();
         let (stop, stopped) = watch::channel(false);
-        let client = |_| tokio::spawn(ask(http, Arc::clone(&tally), stopped.clone()));
+        let client = |_| tokio::spawn(ask(http, piece_bytes, Arc::clone(&tally), stopped.clone()));
         let clients = (0..clients).map(client).collect();
         Self { tally, stop, clients }
     }
@@ -98,10 +98,13 @@ impl Load {
     }
 }
 
-async fn ask(http: SocketAddr, tally: Arc<Mutex<Tally>>, stopped: watch::Receiver<bool>) {
-    let expected = pattern();
+async fn ask(http: SocketAddr, piece_bytes: usize, tally: Arc<Mutex<Tally>>, stopped: watch::Receiver<bool>) {
+    let expected = pattern(PIECES * piece_bytes);
+    let messages = json!([{"role": "user", "content": prompt(piece_bytes)}]);
+    let call =
+        Call::post("/v1/chat/completions", &json!({"model": crate::site::MODEL, "messages": messages}));
     while !*stopped.borrow() {
-        let mut answer = open(http, Call::chat(crate::site::MODEL, true)).await.expect("the edge answers");
+        let mut answer = open(http, call.clone()).await.expect("the edge answers");
         let (pieces, end) = answer.rest().await;
         let status = answer.status.as_u16();
         if status == 200 {

@@ -1,6 +1,5 @@
 //! Networks that carry nothing for a while: longer than the idle timeout, and longer than a bounded policy has patience.
 
-use crate::load::Load;
 use crate::namespaces::{EDGE, PORT, Side};
 use crate::site::{DEADLINE, GPU, IDLE, IOP, Site, figure, in_namespaces};
 use iop_tests::deadline::wait_until;
@@ -78,7 +77,7 @@ fn an_edge_out_of_reach_for_longer_than_a_bounded_policy_gets_one_registration_o
         assert_eq!(ready["generation"], "1");
         wait_said(&site.deployment.edge, "node connected", 1).await;
         wait_said(&patient, "no answer over UDP", 1).await;
-        let load = Load::start(site.deployment.http, 2);
+        let load = site.load();
         load.wait_complete(2).await;
         site.finish(load).await;
     });
@@ -108,7 +107,7 @@ fn a_name_that_resolves_later_is_found_by_the_same_process() {
         hosts(format!("127.0.0.1 localhost\n{EDGE} {name}\n"));
         assert_eq!(node.wait_for_ready(DEADLINE).await["generation"], "1");
         wait_said(&node, "not connected", 1).await;
-        let load = Load::start(site.deployment.http, 2);
+        let load = site.load();
         load.wait_complete(1).await;
         site.finish(load).await;
     });

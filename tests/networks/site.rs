@@ -1,7 +1,7 @@
 //! A deployment across the namespaces: edge and clients on one side, node and engine on the other. And what must hold at
 //! the end of every case, whatever the network did.
 
-use crate::load::{Load, Tally, script};
+use crate::load::{Load, Tally, prompt, script};
 use crate::namespaces::{Network, PORT, Side};
 use iop_tests::deadline::wait_until_async;
 use iop_tests::deployment::{Deployment, Plan};
@@ -24,11 +24,15 @@ pub(crate) const IOP: &str = env!("CARGO_BIN_EXE_iop");
 const CAPACITY: u32 = 2;
 const CLIENTS: usize = 4;
 
+/// Bytes of one piece of an answer: many packets.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// An edge that runs, and an engine in the node's namespace.
 pub(crate) struct Site<'a> {
     pub(crate) network: &'a Network,
     pub(crate) deployment: Deployment,
     pub(crate) engine: Engine,
+    piece_bytes: usize,
 }
 
 /// Runs a case in namespaces of its own, on a thread in the edge's.
@@ -53,7 +57,7 @@ impl<'a> Site<'a> {
         more: impl FnOnce(Plan, &Engine) -> Plan,
     ) -> Self {
         let engine = network.within(Side::Node, Engine::start);
-        engine.set_script(script(Duration::from_millis(40)));
+        engine.set_script(script(PIECE_BYTES));
         let plan = Plan::new()
             .provider(GPU, "one", &engine.endpoint(), CAPACITY)
             .model(MODEL, &[(GPU, "one")], "up")
@@ -61,7 +65,19 @@ impl<'a> Site<'a> {
             .node_value(GPU, "/keep_alive_ms", json!(1000))
             .node_value(GPU, "/edge/addresses", json!([format!("{host}:{PORT}")]));
         let deployment = Deployment::start_edge(IOP, more(plan, &engine)).await;
-        Self { network, deployment, engine }
+        Self { network, deployment, engine, piece_bytes: PIECE_BYTES }
+    }
+
+    /// The same with smaller answers, for a network that carries little.
+    pub(crate) fn with_pieces_of(mut self, bytes: usize) -> Self {
+        self.piece_bytes = bytes;
+        self.engine.set_script(script(bytes));
+        self
+    }
+
+    /// Sets clients to work.
+    pub(crate) fn load(&self) -> Load {
+        Load::start(self.deployment.http, CLIENTS, self.piece_bytes)
     }
 
     /// Starts a node's process in the node's namespace.
@@ -73,7 +89,7 @@ impl<'a> Site<'a> {
     pub(crate) async fn under_load(&self) -> (Process, Load) {
         let mut node = self.launch(GPU);
         node.wait_for_ready(DEADLINE).await;
-        let load = Load::start(self.deployment.http, CLIENTS);
+        let load = self.load();
         load.wait_complete(2).await;
         (node, load)
     }
@@ -117,6 +133,14 @@ impl<'a> Site<'a> {
         })
         .await;
         self.engine.wait_idle(DEADLINE).await;
+        let (mut whole, sent) = (0, prompt(self.piece_bytes));
+        self.engine.look(|log| {
+            for request in log.scripted().filter(|request| request.body_complete) {
+                assert_eq!(request.json()["messages"][0]["content"], sent, "a wrong byte at the engine");
+                whole += 1;
+            }
+        });
+        assert!(whole >= tally.complete, "{whole} requests at the engine, {tally:?}");
         let peak = self.engine.peak();
         assert!(peak <= CAPACITY as usize, "{peak} requests at once");
         assert!(tally.complete > 0, "{tally:?}");

@@ -30,7 +30,7 @@ fn five_percent_loss_both_ways_with_delay_reordering_and_doubled_packets_break_n
                  add rule netdev double out udp dport {PORT} numgen random mod 100 < 3 counter dup to n1"
             ),
         );
-        let site = Site::start(network, MIDDLE, |plan, _| plan).await;
+        let site = Site::start(network, MIDDLE, |plan, _| plan).await.with_pieces_of(2048);
         let (_node, load) = site.under_load().await;
         load.wait_complete(8).await;
         let node = site.node().await;
