@@ -41,3 +41,19 @@ async fn a_client_that_goes_away_while_it_runs_has_its_upstream_request_closed_a
     assert_eq!((texts(&engine).last().map(String::as_str), engine.peak()), (Some("waits"), 1));
     lab.wait_for_rest().await;
 }
+
+// [lease-lifecycle]
+#[tokio::test]
+async fn an_answer_of_a_declared_length_ends_its_run_and_the_connection_to_the_server_is_kept() {
+    let engine = Engine::start();
+    let lab = Lab::start(plan(&engine, 1)).await;
+    for number in 0..20 {
+        let answer = lab.send(chat(MODELS[0], &number.to_string())).answer().await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("content-length")),
+            (200, &*answer.body.len().to_string())
+        );
+    }
+    assert_eq!(engine.look(|log| log.connections_opened), 1);
+    lab.wait_for_rest().await;
+}

@@ -85,7 +85,7 @@ async fn subscribers_that_read_nothing_slow_nothing_change_nothing_and_are_told_
     }
 }
 
-// [lease-lifecycle]
+// [lease-lifecycle] [disconnect-queue-resolution]
 #[tokio::test]
 async fn a_node_that_leaves_with_a_full_subscriber_leaves_no_lease_and_no_waiter_behind() {
     let engine = Engine::start();
