@@ -3,6 +3,8 @@
 
 #[path = "house/manifests.rs"]
 mod manifests;
+#[path = "house/names.rs"]
+mod names;
 #[path = "house/sources.rs"]
 mod sources;
 #[path = "house/walls.rs"]

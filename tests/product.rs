@@ -21,6 +21,8 @@ mod ports;
 mod refusal;
 #[path = "product/registration.rs"]
 mod registration;
+#[path = "product/smoke.rs"]
+mod smoke;
 #[path = "product/stop.rs"]
 mod stop;
 #[path = "product/streaming.rs"]

@@ -34,6 +34,7 @@ async fn both_versions_are_spoken_on_one_port() {
     iop.shut_down().await;
 }
 
+// [lease-lifecycle]
 #[tokio::test]
 async fn a_stream_that_is_reset_cancels_its_run_and_leaves_the_others_alone() {
     let engine = Engine::start();

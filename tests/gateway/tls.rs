@@ -86,6 +86,7 @@ async fn a_client_without_tls_is_cut_and_one_that_says_nothing_holds_nobody_up()
     iop.shut_down().await;
 }
 
+// [certs]
 #[tokio::test]
 async fn a_changed_certificate_is_taken_and_a_bad_one_leaves_the_last_in_use() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -41,6 +41,7 @@ async fn an_edge_whose_key_cannot_be_used_says_why_and_exits_4() {
     }
 }
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn a_node_whose_key_cannot_be_used_says_why_and_exits_4_without_a_dial() {
     for (how, words) in CASES {

@@ -4,6 +4,7 @@ use crate::lab::{DEADLINE, IOP, Site, assert_failed, plan, wait_for_log};
 use iop_tests::deployment::Deployment;
 use iop_tests::engine::Engine;
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn a_node_of_another_authority_ends_with_4_and_both_sides_say_why() {
     let engine = Engine::start();
@@ -21,6 +22,7 @@ async fn a_node_of_another_authority_ends_with_4_and_both_sides_say_why() {
     iop.shut_down().await;
 }
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn a_node_that_the_edges_configuration_does_not_have_is_told_so_and_gives_up_after_its_attempts() {
     let engine = Engine::start();
@@ -42,6 +44,7 @@ async fn a_node_that_the_edges_configuration_does_not_have_is_told_so_and_gives_
     iop.shut_down().await;
 }
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn a_node_whose_edge_is_not_there_gives_up_after_its_attempts_and_says_what_to_look_at() {
     let site = Site::new().await;

@@ -46,6 +46,7 @@ async fn a_stopped_node_is_offline_at_the_edge_at_once() {
     }
 }
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn a_stopped_edge_tells_its_nodes_and_they_say_so_and_dial_again() {
     for signal in [Signal::INT, Signal::TERM] {

@@ -48,6 +48,7 @@ fn a_node_file_holds_key_leaf_issuing_ca_and_root_and_loads() {
     assert_eq!((node.chain.len(), node.roots.len()), (2, 1));
 }
 
+// [certs]
 #[test]
 fn every_certificate_has_one_name_and_only_the_uses_of_its_place() {
     let pki = Pki::new();

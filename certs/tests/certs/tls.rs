@@ -88,6 +88,7 @@ fn a_node_takes_the_edge_as_server_under_its_name_only_and_not_another_node() {
     assert!(is_wrong_use(&posing), "{posing:?}");
 }
 
+// [certs]
 #[test]
 fn strangers_are_refused_by_both() {
     let (edge, node) = both(&Pki::new());

@@ -155,6 +155,7 @@ async fn an_edge_that_never_welcomes_is_given_up_after_some_seconds_and_dialed_a
     assert_eq!(node.unseen_welcomes(), 0);
 }
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn shutdown_interrupts_a_wait_a_dial_and_a_connection_at_once() {
     let log = Log::capture();

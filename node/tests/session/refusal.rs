@@ -82,6 +82,7 @@ async fn a_closed_connection_ends_the_node_or_is_dialed_again() {
     .await;
 }
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn an_edge_of_another_deployment_ends_the_node_with_the_code_for_credentials() {
     let log = Log::capture();
@@ -114,6 +115,7 @@ async fn a_certificate_that_the_edge_refuses_ends_the_node_although_its_handshak
     log.expect_one("refuses this node's certificate: it is not signed by the edge's authority");
 }
 
+// [node-connectivity-supervision]
 #[tokio::test]
 async fn a_missing_certificate_ends_the_node_before_any_dial() {
     let log = Log::capture();

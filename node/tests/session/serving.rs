@@ -96,6 +96,7 @@ async fn a_welcome_is_reported_once_its_providers_are_in_force() {
     assert_eq!(node.stop().await, Exit::Stopped);
 }
 
+// [refresh-consistency]
 #[tokio::test]
 async fn raised_capacity_has_its_streams_before_it_is_confirmed() {
     let pki = Pki::new();
