@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 
 pub(crate) use connection::prepare;
 #[cfg(test)]
-pub(crate) use connection::{HANDSHAKE_TIMEOUT, HEAD_BYTES, HEADER_TIMEOUT, UNSENT_BYTES};
+pub(crate) use connection::{HANDSHAKE_TIMEOUT, HEAD_BYTES, HEADER_TIMEOUT, STREAMS, UNSENT_BYTES};
 pub(crate) use pace::{ClientPace, StallLimit};
 #[cfg(test)]
 pub(crate) use paced_body::PIECE_BYTES;

@@ -1,6 +1,7 @@
 //! Clients that stay connected and read nothing: their run ends after a while, its slot is free, and nobody else notices.
 
 use crate::lab::{DEADLINE, MODEL, chat, connect, deploy, http2, plan, request, text, wait_for_rest};
+use iop_tests::deadline::wait_until;
 use iop_tests::deployment::Deployment;
 use iop_tests::engine::{Engine, Reply, Script};
 use iop_tests::http::{Call, open};
@@ -32,6 +33,15 @@ async fn assert_others_flow(iop: &Deployment, script: &Script) {
     assert!(longest < Duration::from_millis(500), "a gap of {longest:?} in {:?}", begun.elapsed());
 }
 
+/// The edge knows why the run ended; it is not the same as a client that left.
+async fn assert_noticed(iop: &Deployment) {
+    wait_until("the edge to say why", DEADLINE, || {
+        let lines = iop.edge.stderr();
+        if lines.iter().any(|line| line.contains("the client stopped reading")) { Ok(()) } else { Err(lines) }
+    })
+    .await;
+}
+
 /// Memory of a process that is in RAM.
 fn resident_kib(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process is there");
@@ -53,6 +63,7 @@ async fn a_client_that_stops_reading_loses_its_run_and_no_other_stream_is_slowed
         assert!(kib < 128 << 10, "what nobody reads is not fetched: {kib} KiB");
     }
     engine.wait_closed(0, DEADLINE).await;
+    assert_noticed(&iop).await;
     wait_for_rest(&iop).await;
     let (_pieces, end) = stalled.rest().await;
     end.expect_err("what it had not read is not taken for the whole answer");
@@ -73,6 +84,7 @@ async fn a_client_that_stops_reading_one_stream_of_http2_keeps_the_others() {
     let received = text(answer).await;
     assert_eq!(received.matches("\"content\"").count(), 20, "{received}");
     engine.wait_closed(0, DEADLINE).await;
+    assert_noticed(&iop).await;
     wait_for_rest(&iop).await;
     let answer = request(&mut sender, "POST", "/v1/chat/completions", body()).await;
     assert!(text(answer).await.ends_with("data: [DONE]\n\n"), "the connection goes on");

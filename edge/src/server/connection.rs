@@ -27,6 +27,9 @@ pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest head of a request, in bytes.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
+/// Most requests at a time on one HTTP/2 connection. Beyond any client's need: who has to wait shall wait in the one queue.
+pub(crate) const STREAMS: u32 = 1024;
+
 /// Longest time for a TLS handshake.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -77,7 +80,11 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .max_buf_size(HEAD_BYTES * 2);
-        builder.http2().timer(TokioTimer::new()).max_header_list_size(HEAD_BYTES as u32);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(HEAD_BYTES as u32);
         let service = service_fn(move |mut request: Request<Incoming>| {
             let pace = pace.of_next_request();
             request.extensions_mut().insert(pace.clone());
