@@ -44,7 +44,7 @@ async fn a_client_that_goes_away_while_it_runs_has_its_upstream_request_closed_a
 
 // [lease-lifecycle]
 #[tokio::test]
-async fn an_answer_of_a_declared_length_ends_its_run_and_the_connection_to_the_server_is_kept() {
+async fn requests_one_after_the_other_share_one_connection_to_the_server() {
     let engine = Engine::start();
     let lab = Lab::start(plan(&engine, 1)).await;
     for number in 0..20 {
