@@ -1,7 +1,7 @@
 //! New connections, as far as there is room for their handshakes. What becomes of them is `session`'s.
 
 use crate::handshakes::Verdict;
-use crate::quiet::{Quiet, Who};
+use crate::quiet::Who;
 use crate::session::Sessions;
 use iop_transport::Endpoint;
 use tokio_util::task::TaskTracker;

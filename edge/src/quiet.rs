@@ -39,7 +39,7 @@ struct Count {
 }
 
 impl Count {
-    fn may_say(&mut self, now: Instant) -> Option<u64> {
+    fn may_say(&mut self, now: Instant) -> Option<Option<u64>> {
         if now.duration_since(self.since) >= PERIOD {
             (self.since, self.said) = (now, 0);
         }
@@ -48,7 +48,7 @@ impl Count {
             return None;
         }
         self.said += 1;
-        Some(std::mem::take(&mut self.left_out))
+        Some(Some(std::mem::take(&mut self.left_out)).filter(|left_out| *left_out > 0))
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -57,12 +57,12 @@ impl Count {
 }
 
 impl Quiet {
-    /// Whether a line about this party may be written now, and how many were left out before it.
-    pub(crate) fn may_say(&self, who: Who) -> Option<u64> {
+    /// Whether a line about this party may be written now, and how many were left out before it, if any were.
+    pub(crate) fn may_say(&self, who: Who) -> Option<Option<u64>> {
         self.may_say_at(Instant::now(), who)
     }
 
-    fn may_say_at(&self, now: Instant, who: Who) -> Option<u64> {
+    fn may_say_at(&self, now: Instant, who: Who) -> Option<Option<u64>> {
         let new = Count { since: now, said: 0, left_out: 0 };
         let answer = self.lock().entry(who).or_insert(new).may_say(now);
         if answer.is_none() {
@@ -107,9 +107,9 @@ mod tests {
         let said = (0..1000).filter(|_| quiet.may_say_at(begun, Who::Stranger).is_some()).count();
         assert_eq!(said, 20);
         let node = Who::Node("gpu-a".into());
-        assert_eq!(quiet.may_say_at(begun, node), Some(0), "others are not silenced");
-        assert_eq!(quiet.may_say_at(begun + PERIOD, Who::Stranger), Some(980));
-        assert_eq!(quiet.may_say_at(begun + PERIOD, Who::Stranger), Some(0));
+        assert_eq!(quiet.may_say_at(begun, node), Some(None), "others are not silenced");
+        assert_eq!(quiet.may_say_at(begun + PERIOD, Who::Stranger), Some(Some(980)));
+        assert_eq!(quiet.may_say_at(begun + PERIOD, Who::Stranger), Some(None));
     }
 
     #[test]

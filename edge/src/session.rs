@@ -83,7 +83,7 @@ impl Sessions {
             Ok(peer) => Some(peer),
             Err(error) => {
                 if let Some(left_out) = self.quiet.may_say(Who::Stranger) {
-                    let address = peer::address(&connection);
+                    let address = peer::address(connection);
                     warn!(%address, %error, left_out, "refused a certificate without a usable identity");
                 }
                 connection.close(CloseCode::BadIdentity.wire(), error.to_string().as_bytes());
@@ -177,7 +177,7 @@ impl Sessions {
             }
             break generation;
         };
-        let address = peer::address(&connection);
+        let address = peer::address(connection);
         if let Some(left_out) = self.quiet.may_say(Who::Node(node.clone())) {
             let software = hello.software;
             info!(%address, generation = generation.0, %software, left_out, "node connected");
