@@ -66,7 +66,7 @@ pub(crate) enum GatewayError {
     Unreachable { provider: String, detail: String },
     #[error("{provider} took too long to answer: {detail}")]
     TimedOut { provider: String, detail: String },
-    #[error("{provider} broke off: {detail}")]
+    #[error("{provider} gave no usable answer: {detail}")]
     BadAnswer { provider: String, detail: String },
     #[error("{provider} refuses this request: {detail}")]
     RefusedRequest { provider: String, detail: String },
