@@ -3,6 +3,7 @@
 
 mod expiry;
 
+use crate::admission::Generation;
 use crate::control::{Control, Orders};
 use crate::desk::Desk;
 use crate::events::{Event, Events};
@@ -106,8 +107,13 @@ impl Sessions {
                 return;
             }
         };
-        let generation = control.generation;
-        let reason = tokio::select! {
+        let mut owner = Owner {
+            sessions: &self,
+            node,
+            generation: control.generation,
+            reason: "its task failed".to_owned(),
+        };
+        owner.reason = tokio::select! {
             biased;
             reason = control.run(&self) => reason,
             () = expiry::expired(peer.not_after) => {
@@ -117,14 +123,6 @@ impl Sessions {
                 code.explain().into()
             }
         };
-        // Only the owner's end takes the providers offline; the end of a superseded connection changes nothing.
-        if self.registry.unregister(&node, generation) {
-            self.desk.node_offline(&node, generation);
-            if let Some(left_out) = self.quiet.may_say(Who::Node(node.clone())) {
-                info!(%reason, generation = generation.0, left_out, "node disconnected");
-            }
-            self.events.tell(|| Event::NodeDisconnected { node, generation: generation.0, reason });
-        }
     }
 
     async fn register(&self, connection: &Connection, node: &Arc<str>) -> Result<Control, Rejected> {
@@ -189,6 +187,34 @@ impl Sessions {
         });
         let orders = Orders { inbox, settings_changed };
         Ok(Control::new(node.clone(), generation, connection.clone(), send, recv, orders))
+    }
+}
+
+/// A registration that is being served. Its drop ends it, however the serving ended.
+struct Owner<'a> {
+    sessions: &'a Sessions,
+    node: Arc<str>,
+    generation: Generation,
+    /// Why it ends, for people.
+    reason: String,
+}
+
+impl Drop for Owner<'_> {
+    fn drop(&mut self) {
+        let Self { sessions, node, generation, reason } = self;
+        // Only the owner's end takes the providers offline; the end of a superseded connection changes nothing.
+        if !sessions.registry.unregister(node, *generation) {
+            return;
+        }
+        sessions.desk.node_offline(node, *generation);
+        if let Some(left_out) = sessions.quiet.may_say(Who::Node(node.clone())) {
+            info!(%reason, generation = generation.0, left_out, "node disconnected");
+        }
+        sessions.events.tell(|| Event::NodeDisconnected {
+            node: node.clone(),
+            generation: generation.0,
+            reason: std::mem::take(reason),
+        });
     }
 }
 
