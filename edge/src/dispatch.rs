@@ -137,7 +137,7 @@ impl Dispatch {
             OpenError::Head(_) => Failure::Final(GatewayError::HeadersTooLarge { max: RUN_HEAD_BYTES }),
         })?;
         let provider = grant.provider.clone();
-        let reply = run.reply().await;
+        let reply = run.reply().await.and_then(|reply| of_its_kind(reply, target.tunnel));
         self.judge_server(&grant, &reply);
         match reply {
             Ok(RunReply::Response { status: status @ (429 | 503), headers: _ }) => {
@@ -252,6 +252,17 @@ fn from_server(reply: &RunReply) -> bool {
             | RefusalReason::Unreachable
             | RefusalReason::BadRequest => false,
         },
+    }
+}
+
+/// A tunnel run is answered in HTTP, a normalized one by events.
+fn of_its_kind(reply: RunReply, tunnel: bool) -> Result<RunReply, RunLost> {
+    match reply {
+        RunReply::Response { .. } if !tunnel => {
+            Err(RunLost::Protocol("a reply in HTTP to a normalized run".into()))
+        }
+        RunReply::Started if tunnel => Err(RunLost::Protocol("a normalized reply to a tunnel run".into())),
+        reply => Ok(reply),
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Frame;
+use iop_transport::session::printable;
 use iop_transport::tunnel::EdgeRun;
 use iop_transport::wire::{Operation, RunEvent};
 use serde::Deserialize;
@@ -70,7 +71,7 @@ async fn collect(mut run: EdgeRun<Lease>, mut answer: Answer, usage: &UsageRepor
         match std::future::poll_fn(|cx| run.poll_event(cx)).await {
             Ok(Some(event)) => {
                 note(&event, usage);
-                answer.event(event).map_err(|error| error.to_string())?;
+                answer.event(readable(event)).map_err(|error| error.to_string())?;
             }
             Ok(None) => return answer.finish().map_err(|error| error.to_string()),
             Err(lost) => return Err(lost.to_string()),
@@ -118,7 +119,7 @@ impl hyper::body::Body for Streamed {
             let bytes = match std::task::ready!(open.poll_event(cx)) {
                 Ok(Some(event)) => {
                     note(&event, usage);
-                    stream.event(event)
+                    stream.event(readable(event))
                 }
                 Ok(None) => {
                     running.end();
@@ -144,6 +145,14 @@ impl hyper::body::Body for Streamed {
 fn note(event: &RunEvent, usage: &UsageReport) {
     if let RunEvent::Finished { usage: counted, .. } = event {
         usage.prompt_tokens(counted.prompt_tokens.into());
+    }
+}
+
+/// The words of an error are the node's: they are cut and cleaned before anybody reads them.
+fn readable(event: RunEvent) -> RunEvent {
+    match event {
+        RunEvent::Failed(problem) => RunEvent::Failed(printable(&problem)),
+        event => event,
     }
 }
 

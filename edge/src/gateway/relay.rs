@@ -27,11 +27,14 @@ pub(super) fn response(
     pace: ClientPace,
 ) -> Response<Body> {
     let mut response = Response::new(());
-    // A status outside of HTTP's range is the provider's fault, and 502 says so.
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let kept = headers.into_iter().filter(|(name, _)| passes(name));
-    for (name, value) in kept {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_maybe_shared(value)) {
+    // A status that no answer can have is the provider's fault, and 502 says so.
+    let status = StatusCode::from_u16(status).ok().filter(|status| !status.is_informational());
+    *response.status_mut() = status.unwrap_or(StatusCode::BAD_GATEWAY);
+    for (name, value) in headers {
+        // Judged as it will be sent: a node may write it in any case.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_maybe_shared(value))
+            && passes(name.as_str())
+        {
             response.headers_mut().append(name, value);
         }
     }
