@@ -8,7 +8,7 @@ use iop_transport::codes::CloseCode;
 use iop_transport::endpoint::{self, QuicSettings};
 use iop_transport::session::{ControlRecv, ControlSend, say_hello};
 use iop_transport::tls::Credentials;
-use iop_transport::wire::{Applied, EdgeMessage, Hello, NodeMessage, Welcome};
+use iop_transport::wire::{self, Applied, EdgeMessage, Hello, NodeMessage, RUN_HEAD_BYTES, RunHead, Welcome};
 use iop_transport::{Connection, ConnectionError, Endpoint};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -112,5 +112,21 @@ pub(crate) fn assert_code(what: &str, error: &ConnectionError, code: CloseCode) 
             assert_eq!(CloseCode::from_wire(close.error_code), Some(code), "{what}: {error}");
         }
         other => panic!("{what}: closed by the edge with {code:?}, not {other}"),
+    }
+}
+
+/// A run that the edge gave to this node: its head is read, its body is not.
+pub(crate) struct Run {
+    pub(crate) send: quinn::SendStream,
+    pub(crate) recv: quinn::RecvStream,
+}
+
+impl Run {
+    pub(crate) async fn next(connection: &Connection) -> Self {
+        let stream = timeout(DEADLINE, connection.accept_bi()).await.expect("a run in time");
+        let (send, mut recv) = stream.expect("the connection stands");
+        let frame = wire::read_frame(&mut recv, RUN_HEAD_BYTES).await.expect("a head").expect("a head");
+        let _head: RunHead = wire::decode(&frame).expect("a good head");
+        Self { send, recv }
     }
 }
