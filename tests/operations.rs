@@ -7,6 +7,8 @@ mod aside;
 mod clients;
 #[path = "operations/contract.rs"]
 mod contract;
+#[path = "operations/drain.rs"]
+mod drain;
 #[path = "operations/events.rs"]
 mod events;
 #[path = "operations/file.rs"]

@@ -8,7 +8,7 @@ use crate::desk::Desk;
 use crate::events::Events;
 use crate::live::Live;
 use crate::refresh::Refresher;
-use crate::registry::Registry;
+use crate::registry::{Order, Registry};
 use bytes::Bytes;
 use event_stream::EventStream;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -42,6 +42,11 @@ struct Problem {
     issues: Vec<String>,
 }
 
+#[derive(Serialize)]
+struct Draining<'a> {
+    draining: &'a str,
+}
+
 impl Admin {
     /// Answers one request.
     pub(crate) async fn handle(self, request: Request<Incoming>) -> Response<Body> {
@@ -51,12 +56,33 @@ impl Admin {
             "/admin/v1/snapshot" if is_get => json(StatusCode::OK, &snapshot::take(&self)),
             "/admin/v1/events" if is_get => EventStream::response(&self),
             "/admin/v1/refresh" if method == Method::POST => self.refresh(request.uri().query()).await,
+            "/admin/v1/drain" if method == Method::POST => self.drain(request.uri().query()),
             "/admin/v1/snapshot" | "/admin/v1/events" => not_allowed("GET"),
-            "/admin/v1/refresh" => not_allowed("POST"),
+            "/admin/v1/refresh" | "/admin/v1/drain" => not_allowed("POST"),
             _ => problem(
                 StatusCode::NOT_FOUND,
-                "there is nothing here; try GET /admin/v1/snapshot, GET /admin/v1/events, POST /admin/v1/refresh",
+                "there is nothing here; try GET /admin/v1/snapshot, GET /admin/v1/events, POST /admin/v1/refresh, \
+                 POST /admin/v1/drain?node=ID",
             ),
+        }
+    }
+
+    /// Sends a node no further run. It stays so until the node connects again.
+    fn drain(&self, query: Option<&str>) -> Response<Body> {
+        let Some(node) = query.and_then(|query| query.strip_prefix("node=")) else {
+            return problem(StatusCode::BAD_REQUEST, "say which node: ?node=ID");
+        };
+        if self.live.node(node).is_none() {
+            return problem(StatusCode::NOT_FOUND, "the configuration has no such node");
+        }
+        let Some(registered) = self.registry.get(node) else {
+            return problem(StatusCode::CONFLICT, "the node is not connected");
+        };
+        match registered.orders.try_send(Order::Drain) {
+            Ok(()) => json(StatusCode::ACCEPTED, &Draining { draining: node }),
+            Err(_full_or_gone) => {
+                problem(StatusCode::CONFLICT, "the node's connection is ending, or takes no orders now")
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// Pings that may be unanswered at once; the oldest is given up for a further one.
 const PINGS: usize = 16;
@@ -38,7 +38,9 @@ pub(crate) struct Control {
     sent: BTreeMap<Arc<str>, u32>,
     /// Revision of the settings confirmed last. Each is confirmed once, in its turn.
     confirmed: u64,
-    /// The node has said that it wants no further run: nothing of it comes in force any more.
+    /// The node takes no further run: nothing of it comes in force any more.
+    retired: bool,
+    /// The node has said that it leaves.
     leaving: bool,
     nonce: u64,
     /// Number of the Ping answered last. Each is answered once, in its turn.
@@ -65,6 +67,7 @@ impl Control {
             revision: 0,
             sent: BTreeMap::new(),
             confirmed: 0,
+            retired: false,
             leaving: false,
             nonce: 0,
             ponged: 0,
@@ -115,7 +118,7 @@ impl Control {
                     Err(error) => return error.to_string(),
                 },
                 // The registry holds the other end for as long as this connection is registered.
-                Some(order) = self.orders.inbox.recv() => outgoing = Some(self.obey(order)),
+                Some(order) = self.orders.inbox.recv() => outgoing = Some(self.obey(sessions, order)),
                 () = self.orders.settings_changed.notified() => {
                     outgoing = Some(EdgeMessage::Apply(self.next_apply(sessions)));
                 }
@@ -154,15 +157,26 @@ impl Control {
                 if std::mem::replace(&mut self.leaving, true) {
                     return Err("the node said twice that it leaves");
                 }
-                let all = self.sent.keys().map(|provider| (provider.clone(), "the node is leaving".into()));
-                self.put_in_force(sessions, all.collect());
+                self.retire(sessions, "the node is leaving");
             }
         }
         Ok(())
     }
 
-    fn obey(&mut self, order: Order) -> EdgeMessage {
+    /// What runs may end; nothing new goes there until the node connects again.
+    fn retire(&mut self, sessions: &Sessions, reason: &str) {
+        self.retired = true;
+        let all = self.sent.keys().map(|provider| (provider.clone(), reason.to_owned())).collect();
+        self.put_in_force(sessions, all);
+    }
+
+    fn obey(&mut self, sessions: &Sessions, order: Order) -> EdgeMessage {
         match order {
+            Order::Drain => {
+                info!("the node is drained");
+                self.retire(sessions, "the node is drained");
+                EdgeMessage::Drain
+            }
             Order::Ping(answer) => {
                 self.nonce += 1;
                 self.pings.insert(self.nonce, answer);
@@ -190,7 +204,7 @@ impl Control {
 
     /// Tells admission what the node has in force. An answer to an older revision says nothing of that.
     fn confirm(&self, sessions: &Sessions, applied: &Applied) {
-        if applied.revision != self.revision || self.leaving {
+        if applied.revision != self.revision || self.retired {
             return;
         }
         let mut refusals = Refusals::new();

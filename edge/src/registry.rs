@@ -34,6 +34,8 @@ pub(crate) struct Registered {
 pub(crate) enum Order {
     /// Find out whether the node answers; the sender is dropped if the connection ends first.
     Ping(tokio::sync::oneshot::Sender<()>),
+    /// Send it no further run; what runs may end.
+    Drain,
 }
 
 /// All registered connections. Cheap to clone; every clone is the same registry.
