@@ -63,7 +63,7 @@ fn fault(name: &str, [file, test, shows]: &Row, sources: &[Source]) -> Option<St
 
 /// What stands behind `//` in the lines of a file.
 fn comments(source: &Source) -> impl Iterator<Item = &str> {
-    source.text.lines().filter_map(|line| Some(line.trim_start().strip_prefix("//")?))
+    source.text.lines().filter_map(|line| line.trim_start().strip_prefix("//"))
 }
 
 /// What stands between brackets in a comment and looks like a name: words of small letters, joined by hyphens.
