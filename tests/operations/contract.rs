@@ -229,6 +229,8 @@ async fn errors_have_the_status_of_the_contract() {
         (post("/admin/v1/refresh?everything"), 400, ""),
         (Call::get("/admin/v1/nothing"), 404, ""),
         (Call::get("/admin/v1/refresh"), 405, "POST"),
+        (Call::get("/admin/v1/drain?node=gpu-a"), 405, "POST"),
+        (post("/admin/v1/drain?node=gpu-a"), 409, ""),
         (post("/admin/v1/snapshot"), 405, "GET"),
         (post("/admin/v1/refresh"), 422, ""),
     ];
