@@ -25,8 +25,8 @@ pub use control::{
     Adapter, Applied, Apply, EdgeMessage, Hello, NodeMessage, ProviderSettings, RefusedProvider, Welcome,
 };
 pub use limits::{
-    ALPN, CONTROL_FRAME_BYTES, EVENT_FRAME_BYTES, PROTOCOL, RUN_HEAD_BYTES, STREAM_WINDOW_BYTES, TEXT_BYTES,
-    send_window_bytes, stream_limit,
+    ALPN, CONTROL_FRAME_BYTES, EVENT_FRAME_BYTES, MAX_STREAMS, PROTOCOL, RUN_HEAD_BYTES, STREAM_WINDOW_BYTES,
+    TEXT_BYTES, send_window_bytes, stream_limit,
 };
 pub use run::{
     Finish, Header, NormalizedRequest, Operation, Refusal, RefusalReason, RunEvent, RunHead, RunReply,

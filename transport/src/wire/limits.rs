@@ -21,15 +21,30 @@ pub const TEXT_BYTES: usize = 1024;
 /// QUIC receive window of one stream, in bytes: what one slow reader can make the other end hold.
 pub const STREAM_WINDOW_BYTES: u32 = 512 << 10;
 
+/// Most streams that the edge may hold open on one connection. QUIC keeps an entry for each that may come: some MB for
+/// this many, and more memory than there is for the largest capacity that an edge can name.
+pub const MAX_STREAMS: u32 = 1 << 16;
+
 /// How many streams the edge may hold open on a node's connection for this much capacity.
 ///
 /// Twice the capacity, because credit for an ended stream returns only with a delayed acknowledgement, plus the control
 /// stream and some air. Admission stays the only queue.
 pub fn stream_limit(capacity: u32) -> u32 {
-    capacity.saturating_mul(2).saturating_add(16).max(64)
+    capacity.saturating_mul(2).saturating_add(16).clamp(64, MAX_STREAMS)
 }
 
 /// Send window of a connection with this many streams, in bytes: no bulk transfer may starve the others.
 pub fn send_window_bytes(streams: u32) -> u64 {
     u64::from(streams) * u64::from(STREAM_WINDOW_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_twice_as_many_streams_as_slots_within_bounds() {
+        assert_eq!([0, 24, 25, 1000].map(stream_limit), [64, 64, 66, 2016]);
+        assert_eq!([32_760, 32_761, u32::MAX].map(stream_limit), [MAX_STREAMS; 3]);
+    }
 }
