@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How much more memory a process may have in the last fifth of a run than in the first fifth after its warm-up, by the
-/// medians, in KiB. A leak of 100 bytes a request shows at twice that within an hour.
+/// medians, in KiB. A leak of 100 bytes a request comes to four times that within an hour.
 pub(crate) const DRIFT_KIB: i64 = 6 * 1024;
 
 /// Runs shorter than this are all warm-up: their memory is printed and not judged.
