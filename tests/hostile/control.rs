@@ -210,6 +210,30 @@ async fn an_ended_control_stream_ends_the_registration() {
 }
 
 #[tokio::test]
+async fn a_node_that_gives_no_room_for_a_word_is_not_in_force_and_its_place_is_not_lost_to_it() {
+    let mut site = Site::start().await;
+    let narrow = Dialer::with_window(&site, HOSTILE, 8);
+    let connection = narrow.connect().await.expect("the handshake is good");
+    let hello = Hello { instance: [1; 16], dial: 1, software: String::new() };
+    let (mut send, _recv) = say_hello(&connection, &hello).await.expect("it is written");
+    let applied = NodeMessage::Applied(Applied { revision: 1, refused: Vec::new() });
+    send.send(&applied).await.expect("it is written");
+    wait_until_async("the node to be registered", DEADLINE, async || {
+        let node = site.node(HOSTILE).await;
+        if node["connected"] == true { Ok(()) } else { Err(node) }
+    })
+    .await;
+    for capacity in 3..40 {
+        site.refresh(|edge| edge["nodes"][1]["providers"][0]["capacity"] = json!(capacity)).await;
+    }
+    assert_eq!(site.node(HOSTILE).await["providers"][0]["effective_capacity"], 0);
+    let node = Dialer::new(&site.deployment, HOSTILE).serve(2).await;
+    assert_closed("who answers no Ping", &connection, CloseCode::Superseded).await;
+    drop(node);
+    site.assert_unharmed().await;
+}
+
+#[tokio::test]
 async fn a_node_may_refuse_what_it_was_given_and_its_lies_about_the_rest_are_not_listened_to() {
     let site = Site::start().await;
     let dialer = Dialer::new(&site.deployment, HOSTILE);

@@ -2,6 +2,7 @@
 //! should.
 
 use crate::site::{DEADLINE, HOSTILE, Site};
+use crate::strangers::{Hears, config_with_window, own_identity, stranger};
 use iop_certs::Role;
 use iop_tests::deployment::Deployment;
 use iop_transport::codes::CloseCode;
@@ -45,6 +46,15 @@ impl Dialer {
         let mut endpoint = endpoint::node(socket, runtime, None).expect("an endpoint");
         endpoint.set_default_client_config(config);
         Self { endpoint, edge: deployment.quic, server_name: identity.deployment }
+    }
+
+    /// The same certificate, with room for so many bytes on each stream.
+    pub(crate) fn with_window(site: &Site, node: &str, window_bytes: u32) -> Self {
+        let identity = own_identity(site, node);
+        let server_name = identity.deployment.clone();
+        let config = config_with_window(site, Some(identity), wire::ALPN, window_bytes);
+        let endpoint = stranger(Ipv4Addr::LOCALHOST, config, Hears::Everything);
+        Self { endpoint, edge: site.deployment.quic, server_name }
     }
 
     /// A connection that has said nothing yet.

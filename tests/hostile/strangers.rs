@@ -29,7 +29,7 @@ const FLOOD: usize = 2000;
 
 /// What a peer hears of the edge's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hears {
+pub(crate) enum Hears {
     Everything,
     /// As somebody who made its address up.
     Nothing,
@@ -83,7 +83,7 @@ impl AsyncUdpSocket for Deaf {
     }
 }
 
-fn stranger(address: Ipv4Addr, config: ClientConfig, hears: Hears) -> Endpoint {
+pub(crate) fn stranger(address: Ipv4Addr, config: ClientConfig, hears: Hears) -> Endpoint {
     let socket = UdpSocket::bind((address, 0)).expect("a free port");
     let (socket, runtime) = endpoint::tokio_socket(socket).expect("a socket for tokio");
     let socket = Arc::new(Deaf { socket, hears });
@@ -96,6 +96,16 @@ fn stranger(address: Ipv4Addr, config: ClientConfig, hears: Hears) -> Endpoint {
 
 /// TLS with the deployment's roots and whatever credentials.
 fn config(site: &Site, identity: Option<Identity>, alpn: &[u8]) -> ClientConfig {
+    config_with_window(site, identity, alpn, 1 << 20)
+}
+
+/// The same, with room for so many bytes on each stream.
+pub(crate) fn config_with_window(
+    site: &Site,
+    identity: Option<Identity>,
+    alpn: &[u8],
+    window_bytes: u32,
+) -> ClientConfig {
     let own = own_identity(site, HOSTILE);
     let mut roots = rustls::RootCertStore::empty();
     for root in own.roots {
@@ -113,12 +123,13 @@ fn config(site: &Site, identity: Option<Identity>, alpn: &[u8]) -> ClientConfig 
     tls.alpn_protocols = vec![alpn.to_vec()];
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("QUIC's ciphers")));
     let mut transport = TransportConfig::default();
+    transport.stream_receive_window(window_bytes.into());
     transport.max_idle_timeout(Some(Duration::from_secs(30).try_into().expect("a small time")));
     config.transport_config(Arc::new(transport));
     config
 }
 
-fn own_identity(site: &Site, node: &str) -> Identity {
+pub(crate) fn own_identity(site: &Site, node: &str) -> Identity {
     let role = if node == "edge" { Role::Edge } else { Role::Node };
     let bundle = site.deployment.path(&format!("pki/{node}.pem"));
     iop_certs::load_bundle(&bundle, role).expect("a certificate of the deployment")
@@ -172,6 +183,8 @@ async fn two_thousand_handshakes_from_made_up_addresses_keep_no_honest_node_away
 async fn two_thousand_handshakes_that_stop_after_their_address_is_proven_keep_no_other_address_away() {
     let site = Site::start().await;
     flood(&site, Ipv4Addr::new(127, 0, 0, 2), Hears::Retry).await;
+    let lines = site.deployment.edge.stderr();
+    assert!(lines.iter().any(|line| line.contains("too many handshakes")), "the limit was met: {lines:#?}");
     site.assert_unharmed().await;
 }
 
