@@ -15,7 +15,7 @@ mod trouble;
 
 use std::time::Duration;
 
-/// Long enough for each kind of trouble once.
+/// About two rounds of every kind of trouble.
 const SHORT: Duration = Duration::from_secs(20);
 
 // [lease-lifecycle] [refresh-consistency] [disconnect-exclusion]

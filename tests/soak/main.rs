@@ -38,9 +38,11 @@ fn arguments() -> Result<Arguments, String> {
 
 /// Builds the binary in this program's own profile, and says where it is: beside this program.
 fn build() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").ok_or("start this by `cargo run`, or name the binary with --iop")?;
+    let cargo =
+        std::env::var_os("CARGO").ok_or("start this by `cargo run`, or name the binary with --iop")?;
     let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
-    let built = Command::new(cargo).args(["build", "--package", "iop", "--bin", "iop"]).args(profile).status();
+    let built =
+        Command::new(cargo).args(["build", "--package", "iop", "--bin", "iop"]).args(profile).status();
     match built {
         Ok(status) if status.success() => {}
         Ok(status) => return Err(format!("cargo build: {status}")),

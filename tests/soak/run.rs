@@ -5,9 +5,13 @@ use crate::load::{Tallies, client};
 use crate::seed::Seed;
 use crate::site::{NODES, Site};
 use crate::trouble::{Order, STEADY, Trouble};
+use iop_tests::http::{Call, send};
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 
@@ -34,7 +38,6 @@ pub(crate) struct Report {
 struct Watched {
     edge: Vec<Sample>,
     steady: Vec<Sample>,
-    longest_queue: u64,
     alarms: BTreeSet<String>,
     troubles: BTreeMap<Trouble, u64>,
 }
@@ -53,7 +56,10 @@ async fn soak(iop: PathBuf, duration: Duration, seed: Seed) -> Report {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| tokio::task::spawn_local(client(site.deployment.http, seed.fork(), tallies.clone())))
         .collect();
+    let longest_queue = Rc::default();
+    let watcher = tokio::task::spawn_local(watch_queue(site.deployment.admin, Rc::clone(&longest_queue)));
     let watched = trouble(&mut site, processes, duration, &seed).await;
+    watcher.abort();
     for client in clients {
         client.abort();
         if let Err(error) = client.await
@@ -71,21 +77,32 @@ async fn soak(iop: PathBuf, duration: Duration, seed: Seed) -> Report {
         let after = at_rest(processes[place], before[place].descriptors).await;
         report.process(name, &figures(samples), before[place], after, duration);
     }
-    report.troubles(&watched);
+    report.troubles(&watched, longest_queue.get());
     let alarms = watched.alarms.into_iter().chain(site.alarms()).collect::<BTreeSet<_>>();
     report.violations.extend(alarms.into_iter().map(|line| format!("in a log: {line}")));
     site.deployment.shut_down().await;
     report
 }
 
-/// Makes trouble until the time is over, and watches.
+/// Notes the longest queue of each moment, until it is dropped.
+async fn watch_queue(admin: SocketAddr, longest: Rc<Cell<u64>>) {
+    loop {
+        let snapshot =
+            send(admin, Call::get("/admin/v1/snapshot")).await.expect("the admin listener answers");
+        let length = snapshot.json()["queue"]["length"].as_u64().expect("a length");
+        longest.set(longest.get().max(length));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Makes trouble until the time is over and each kind has come, and watches.
 async fn trouble(site: &mut Site, processes: [u32; 2], duration: Duration, seed: &Seed) -> Watched {
     let begun = Instant::now();
     // About two hundred samples a run, and not more than four in a second.
     let interval = (duration / 200).clamp(Duration::from_millis(250), Duration::from_secs(5));
     let (mut watched, mut order) = (Watched::default(), Order::new());
     let (mut next_sample, mut next_trouble) = (Duration::ZERO, PAUSE);
-    while begun.elapsed() < duration {
+    while begun.elapsed() < duration || watched.troubles.len() < Trouble::ALL.len() {
         let now = begun.elapsed();
         if now >= next_sample {
             next_sample = now + interval;
@@ -93,8 +110,6 @@ async fn trouble(site: &mut Site, processes: [u32; 2], duration: Duration, seed:
             watched.steady.push(look(processes[1], now));
             watched.alarms.extend(site.alarms());
         }
-        let queue = site.deployment.snapshot().await["queue"]["length"].as_u64().expect("a length");
-        watched.longest_queue = watched.longest_queue.max(queue);
         if now >= next_trouble {
             let trouble = order.next(seed);
             trouble.happen(site, seed).await;
@@ -183,9 +198,14 @@ impl Report {
 
     fn process(&mut self, name: &str, figures: &Figures, before: Sample, after: Sample, duration: Duration) {
         let Figures { early_kib, late_kib, peak_kib, slope_kib_per_hour, peak_descriptors } = figures;
+        let slope = if duration < JUDGED {
+            "too short a run for a slope".to_owned()
+        } else {
+            format!("slope {slope_kib_per_hour} KiB an hour")
+        };
         self.lines.push(format!(
-            "{name}: memory {early_kib} KiB after warm-up, {late_kib} KiB at the end, peak {peak_kib} KiB, slope \
-             {slope_kib_per_hour} KiB an hour; file descriptors {} before, peak {peak_descriptors}, {} after",
+            "{name}: memory {early_kib} KiB after warm-up, {late_kib} KiB at the end, peak {peak_kib} KiB, {slope}; \
+             file descriptors {} before, peak {peak_descriptors}, {} after",
             before.descriptors, after.descriptors
         ));
         self.check(after.descriptors <= before.descriptors + DESCRIPTORS, || {
@@ -196,14 +216,11 @@ impl Report {
         });
     }
 
-    fn troubles(&mut self, watched: &Watched) {
+    fn troubles(&mut self, watched: &Watched, longest_queue: u64) {
         let counts: Vec<String> =
             watched.troubles.iter().map(|(trouble, count)| format!("{trouble:?} {count}")).collect();
         self.lines.push(format!("troubles: {}", counts.join(", ")));
-        self.lines.push(format!("longest queue seen: {}", watched.longest_queue));
-        self.check(watched.longest_queue > 0, || "nobody ever waited".to_owned());
-        for trouble in Trouble::ALL {
-            self.check(watched.troubles.contains_key(&trouble), || format!("no trouble of kind {trouble:?}"));
-        }
+        self.lines.push(format!("longest queue seen: {longest_queue}"));
+        self.check(longest_queue > 0, || "nobody ever waited".to_owned());
     }
 }
