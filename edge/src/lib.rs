@@ -112,6 +112,8 @@ impl Edge {
         let limits = live.clone();
         let stall_limit = StallLimit::new(move || limits.get().config.http.write_stall_timeout);
         let stop = CancellationToken::new();
+        // Nothing goes on when this future is dropped before its end.
+        let _stops = stop.clone().drop_guard();
         let admin = Admin {
             desk: desk.clone(),
             registry,
