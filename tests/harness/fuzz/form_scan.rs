@@ -87,9 +87,8 @@ fn name(head: &[u8]) -> Option<(Vec<u8>, bool)> {
     if head.len() > HEAD_BYTES {
         return None;
     }
-    let lines: Vec<&[u8]> = head.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
     let mut headers = Vec::new();
-    for line in lines {
+    for line in head.strip_suffix(b"\n")?.split(|&byte| byte == b'\n') {
         let line = line.strip_suffix(b"\r")?.trim_ascii_end();
         if line.is_empty() {
             continue;

@@ -1,0 +1,4 @@
+//! Admission against its naive twin, from any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| iop_tests::fuzz::admission(data));

@@ -1,0 +1,4 @@
+//! Configuration files, from any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| iop_tests::fuzz::config(data));

@@ -1,0 +1,4 @@
+//! The scan of forms, from any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| iop_tests::fuzz::form_scan(data));

@@ -1,0 +1,4 @@
+//! The lines of Ollama's answers, from any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| iop_tests::fuzz::ollama_lines(data));

@@ -1,0 +1,4 @@
+//! Ollama's vectors, from any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| iop_tests::fuzz::ollama_vectors(data));
