@@ -2,6 +2,7 @@
 
 use crate::clients::Client;
 use crate::lab::{MODEL, deploy, scripted, wait_for_no_lease};
+use crate::large::write;
 use crate::shapes;
 use bytes::Bytes;
 use iop_tests::engine::{Engine, Script};
@@ -118,4 +119,23 @@ fn assert_asked_natively(ollama: &Engine) {
         assert_eq!(requests[3].1["options"]["num_predict"], 16, "max_tokens: {}", requests[3].1);
         assert_eq!(requests[7].1["input"], json!(["hello", "world"]));
     });
+}
+
+#[tokio::test]
+async fn a_schema_and_an_image_reach_an_ollama_server_in_its_own_words() {
+    let ollama = Engine::start();
+    let plan = scripted(&ollama).edge_value("/nodes/0/providers/0/adapter", json!("ollama"));
+    let iop = deploy(plan).await;
+    ollama.queue_scripts([chat(&["{\"ok\":", "true}"]), chat(&["a cat"])]);
+    let file = write(&iop, "image.txt", "iVBORw0KGgo=");
+    let checks = ["json-schema", "vision"];
+    let seen = Client::OpenAi.check(iop.http, MODEL, &checks, &["--file", &file]).await;
+    assert_eq!(*seen.of("json-schema"), json!("{\"ok\":true}"));
+    seen.assert_text(&["vision"], "a cat");
+    let (schema, image) = (ollama.request(0).json(), ollama.request(1).json());
+    assert_eq!(schema["format"]["properties"], json!({"ok": {"type": "boolean"}}), "{schema}");
+    assert_eq!(image["messages"][0]["content"], "what is this?", "{image}");
+    assert_eq!(image["messages"][0]["images"], json!(["iVBORw0KGgo="]), "{image}");
+    wait_for_no_lease(&iop).await;
+    iop.shut_down().await;
 }
