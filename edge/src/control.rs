@@ -90,7 +90,7 @@ impl Control {
         if let Some(left_out) = sessions.quiet.may_say(Who::Node(self.node.clone())) {
             warn!(%problem, left_out, "closing a node's connection");
         }
-        connection.close(CloseCode::ProtocolViolation.wire(), problem.as_bytes());
+        iop_transport::close(&connection, CloseCode::ProtocolViolation, problem.as_bytes());
         problem
     }
 

@@ -50,6 +50,9 @@ use tokio_util::task::TaskTracker;
 /// Longest wait for the nodes to hear that the edge closes their connections.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What nodes hear then.
+const GOODBYE: &[u8] = b"the edge is shutting down";
+
 /// What an edge is made of. Everything that touches the world is handed in.
 pub struct Edge {
     /// The configuration.
@@ -116,7 +119,7 @@ impl Edge {
         let _stops = stop.clone().drop_guard();
         let admin = Admin {
             desk: desk.clone(),
-            registry,
+            registry: registry.clone(),
             live,
             refresher: refresher.clone(),
             events,
@@ -140,7 +143,10 @@ impl Edge {
             () = http => {}
         }
         tracing::info!("shutting down");
-        endpoint.close(CloseCode::EdgeShutdown.wire(), b"the edge is shutting down");
+        for registered in registry.all().into_values() {
+            iop_transport::close(&registered.connection, CloseCode::EdgeShutdown, GOODBYE);
+        }
+        endpoint.close(CloseCode::EdgeShutdown.wire(), GOODBYE);
         stop.cancel();
         tracker.close();
         let closed = async {

@@ -87,7 +87,7 @@ impl Sessions {
                     let address = peer::address(connection);
                     warn!(%address, %error, left_out, "refused a certificate without a usable identity");
                 }
-                connection.close(CloseCode::BadIdentity.wire(), error.to_string().as_bytes());
+                iop_transport::close(connection, CloseCode::BadIdentity, error.to_string().as_bytes());
                 None
             }
         }
@@ -103,7 +103,7 @@ impl Sessions {
                 if let Some(left_out) = self.quiet.may_say(who) {
                     warn!(%address, ?code, %reason, left_out, "refused a registration");
                 }
-                connection.close(code.wire(), reason.as_bytes());
+                iop_transport::close(&connection, code, reason.as_bytes());
                 return;
             }
         };
@@ -119,7 +119,7 @@ impl Sessions {
             () = expiry::expired(peer.not_after) => {
                 let code = CloseCode::CertificateExpired;
                 warn!("closing a node's connection: its certificate has expired");
-                connection.close(code.wire(), code.explain().as_bytes());
+                iop_transport::close(&connection, code, code.explain().as_bytes());
                 code.explain().into()
             }
         };
@@ -169,9 +169,8 @@ impl Sessions {
             // `None`: another connection of the same node was faster; then that one is the owner to look at.
             let Some(generation) = registered else { continue };
             if let Some(owner) = owner {
-                owner
-                    .connection
-                    .close(CloseCode::Superseded.wire(), b"a newer connection of this node has taken over");
+                let reason = b"a newer connection of this node has taken over";
+                iop_transport::close(&owner.connection, CloseCode::Superseded, reason);
             }
             break generation;
         };

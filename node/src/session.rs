@@ -44,7 +44,7 @@ pub(crate) async fn serve(
         () = shutdown.cancelled() => None,
     };
     if problem.is_none() {
-        connection.close(CloseCode::NodeShutdown.wire(), b"the node is shutting down");
+        iop_transport::close(&connection, CloseCode::NodeShutdown, b"the node is shutting down");
     }
     runs.end().await;
     problem.map(|problem| Diagnosis::of(problem, &shown))

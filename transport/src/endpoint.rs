@@ -1,8 +1,8 @@
 //! The settings of QUIC, and endpoints made with them. Who may connect is TLS's and the caller's business.
 
+use crate::close::ClosableConfig;
 use crate::tls::{self, Credentials, TlsError};
 use crate::wire::{STREAM_WINDOW_BYTES, send_window_bytes, stream_limit};
-use quinn::congestion::CubicConfig;
 use quinn::{
     AsyncUdpSocket, ClientConfig, Endpoint, EndpointConfig, IdleTimeout, Runtime, ServerConfig,
     TransportConfig, VarInt,
@@ -155,7 +155,7 @@ fn transport(settings: QuicSettings, peer_streams: u32) -> TransportConfig {
         .send_window(send_window_bytes(stream_limit(0)))
         .send_fairness(true)
         .datagram_receive_buffer_size(None)
-        .congestion_controller_factory(Arc::new(CubicConfig::default()))
+        .congestion_controller_factory(Arc::new(ClosableConfig::default()))
         .enable_segmentation_offload(settings.segmentation_offload);
     transport
 }

@@ -3,6 +3,7 @@
 
 mod wire {
     mod cancel;
+    mod close;
     mod codec;
     mod contract;
     mod deployment;

@@ -53,7 +53,7 @@ pub(crate) async fn register(connection: Connection, hello: &Hello) -> Result<Re
             None => broken(&connection, "no Welcome where one was due"),
         }),
         Err(_elapsed) => {
-            connection.close(CloseCode::ProtocolViolation.wire(), b"no Welcome in time");
+            iop_transport::close(&connection, CloseCode::ProtocolViolation, b"no Welcome in time");
             Err(Problem::NoWelcome)
         }
     }
@@ -67,6 +67,6 @@ pub(super) async fn close_reason(connection: &Connection) -> Option<ConnectionEr
 /// Closes the connection to a peer that broke the protocol.
 pub(super) fn broken(connection: &Connection, detail: &str) -> Problem {
     tracing::warn!(detail, "the edge broke the protocol");
-    connection.close(CloseCode::ProtocolViolation.wire(), detail.as_bytes());
+    iop_transport::close(connection, CloseCode::ProtocolViolation, detail.as_bytes());
     Problem::EdgeBroke
 }

@@ -3,8 +3,8 @@
 
 use super::random::Random;
 use super::trace::Trace;
-use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, UdpPoller};
+use iop_transport::udp::{EcnCodepoint, RecvMeta, Transmit};
+use iop_transport::{AsyncUdpSocket, UdpPoller};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};

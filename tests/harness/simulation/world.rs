@@ -17,9 +17,8 @@ use iop_node::{
     ByteStream, ConnectError, Connecting, Connector, Exit, IdentitySource, LoadingIdentity, NodeOptions,
     Resolver, Resolving, Sockets,
 };
-use iop_transport::Endpoint;
 use iop_transport::endpoint::{self, EndpointError, ResetSecret};
-use quinn::TokioRuntime;
+use iop_transport::{Endpoint, TokioRuntime};
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::io;

@@ -271,7 +271,7 @@ async fn reap<L: Send>(connection: quinn::Connection, mut recv: quinn::RecvStrea
             timeout_ms = CANCEL_TIMEOUT.as_millis(),
             "a cancelled run did not end; closing the node's connection"
         );
-        connection.close(CloseCode::CancelTimeout.wire(), b"a cancelled run did not end");
+        crate::close(&connection, CloseCode::CancelTimeout, b"a cancelled run did not end");
     }
     drop(lease);
 }
