@@ -49,6 +49,7 @@ fn resident_kib(process: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number of KiB")
 }
 
+// [lease-lifecycle]
 #[tokio::test]
 async fn a_client_that_stops_reading_loses_its_run_and_no_other_stream_is_slowed() {
     let engine = Engine::start();
