@@ -40,7 +40,7 @@ fn fill(desk: &mut Desk, model: &str) -> Vec<Grant> {
 }
 
 fn aside(desk: &Desk, provider: &str) -> Option<(u64, u32)> {
-    desk.provider(provider).aside.map(|AsideSnapshot { until, failures }| (until.as_secs(), failures))
+    desk.provider(provider).aside.map(|AsideSnapshot { until, failures, .. }| (until.as_secs(), failures))
 }
 
 #[test]

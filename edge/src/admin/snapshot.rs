@@ -2,7 +2,7 @@
 //! `CONTRACT-admin.md`.
 
 use super::Admin;
-use crate::admission::{ProviderKey, ProviderSnapshot};
+use crate::admission::{AsideSnapshot, ProviderKey, ProviderSnapshot};
 use crate::refresh::ConfigState;
 use crate::registry::{Refusals, Registered};
 use iop_config::{EdgeConfig, Model, Node, Provider};
@@ -183,10 +183,15 @@ fn provider_view(
         long_in_flight: state.map_or(0, |state| state.long_in_flight),
         queued: state.map_or(0, |state| state.queued),
         long_queued: state.map_or(0, |state| state.long_queued),
-        aside_ms: aside.map(|aside| millis(aside.until.saturating_sub(now))),
+        aside_ms: aside.map(|aside| aside_ms(&aside, now)),
         failures: aside.map_or(0, |aside| aside.failures),
         priority: provider.priority,
     }
+}
+
+/// 0 says that the next request may try it, so what is left before that is at least 1.
+fn aside_ms(aside: &AsideSnapshot, now: Duration) -> u64 {
+    if aside.due { 0 } else { millis(aside.until.saturating_sub(now)).max(1) }
 }
 
 fn model_view(model: &Model, providers: &Providers) -> ModelView {

@@ -82,6 +82,8 @@ pub struct ProviderSnapshot {
 pub struct AsideSnapshot {
     /// When one request tries it again, or since when one may. On the clock of the commands.
     pub until: Duration,
+    /// Whether the next request may try it.
+    pub due: bool,
     /// How often in a row it was not reached.
     pub failures: u32,
 }
@@ -140,7 +142,7 @@ impl Machine {
             aside: slots
                 .aside
                 .as_ref()
-                .map(|aside| AsideSnapshot { until: aside.until, failures: aside.failures }),
+                .map(|aside| AsideSnapshot { until: aside.until, due: aside.due, failures: aside.failures }),
         }
     }
 }

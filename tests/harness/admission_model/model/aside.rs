@@ -15,7 +15,7 @@ pub(super) struct Aside {
 
 impl Aside {
     pub(super) fn shown(&self) -> AsideSnapshot {
-        AsideSnapshot { until: self.until, failures: self.failures }
+        AsideSnapshot { until: self.until, due: self.due, failures: self.failures }
     }
 }
 
