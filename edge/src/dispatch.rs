@@ -161,8 +161,13 @@ impl Dispatch {
             },
             Ok(RunReply::Refused(refusal)) => {
                 // The end of a refused run follows at once; reading it returns the lease before the request goes on.
-                let _ends_either_way = run.drain().await;
-                Err(refused(&grant, refusal))
+                match run.drain().await {
+                    // A run that does not end keeps its slot: the request cannot go on with its lease.
+                    Err(endless @ RunLost::Protocol(_)) => Err(lost(&grant, &endless)),
+                    Ok(()) | Err(RunLost::Reset { .. } | RunLost::Connection(_)) => {
+                        Err(refused(&grant, refusal))
+                    }
+                }
             }
             Err(error) => Err(lost(&grant, &error)),
         }

@@ -1,7 +1,7 @@
 //! What a node with a good certificate may answer to the runs it is given.
 
 use crate::fake_node::{Node, Run, assert_closed};
-use crate::site::{BAD, DEADLINE, Site};
+use crate::site::{BAD, DEADLINE, HOSTILE, Site};
 use bytes::Bytes;
 use iop_tests::http::{Answer, Call, open, send};
 use iop_transport::codes::{CloseCode, StreamCode};
@@ -181,18 +181,23 @@ async fn flood(mut run: Run, head: Bytes) {
     while run.send.write_all(&bytes).await.is_ok() {}
 }
 
+// [lease-lifecycle]
 #[tokio::test]
-async fn refusals_without_end_are_given_up() {
+async fn refusals_without_end_are_given_up_and_keep_their_slot_until_the_node_ends_them() {
     let site = Site::start().await;
     let node = Node::of(&site).await;
     let begun = Instant::now();
-    for (head, code) in [(response(429, &[]), 502), (refused("full".to_owned()), 503)] {
+    for head in [response(429, &[]), refused("full".to_owned())] {
         let asked = ask(site.deployment.http, false);
         let mut run = Run::next(&node.connection).await;
         run.send.write_all(&head).await.expect("it is written");
+        let (client_is_answered, answer_came) = tokio::sync::oneshot::channel();
         let answered = async {
             let answer = answer(asked).await.expect("an answer");
-            assert_eq!(answer.status, code, "{answer:?}");
+            assert_eq!(answer.status, 502, "{answer:?}");
+            let slots = &site.node(HOSTILE).await["providers"][0];
+            assert_eq!(slots["in_flight"], 1, "{slots:#}");
+            client_is_answered.send(()).expect("the run waits for it");
         };
         let endless = async {
             let bytes = vec![b'x'; 64 << 10];
@@ -202,6 +207,7 @@ async fn refusals_without_end_are_given_up() {
                 () = writing => panic!("the connection was closed"),
                 code = cancelled => assert!(code.expect("the connection stands").is_some()),
             }
+            answer_came.await.expect("the client gets an answer");
             run.send.reset(StreamCode::Cancelled.wire()).expect("it is open");
         };
         tokio::join!(answered, endless);
