@@ -139,10 +139,11 @@ impl Machine {
             long_in_flight: slots.long_in_flight,
             queued: if live { pressure(false) } else { 0 },
             long_queued: if live { pressure(true) } else { 0 },
-            aside: slots
-                .aside
-                .as_ref()
-                .map(|aside| AsideSnapshot { until: aside.until, due: aside.due, failures: aside.failures }),
+            aside: slots.aside.as_ref().map(|aside| AsideSnapshot {
+                until: aside.until,
+                due: aside.due,
+                failures: aside.failures,
+            }),
         }
     }
 }
