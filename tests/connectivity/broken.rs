@@ -19,7 +19,7 @@ async fn an_answer_that_its_node_resets_is_broken_for_the_client_and_costs_nobod
         if stream {
             let (events, _) = answer.events().await;
             let last = &events.last().expect("an error event").0;
-            assert_eq!(last.json()["error"]["code"], "provider_disconnected", "{events:?}");
+            assert_eq!(last.json()["error"]["code"], "provider_error", "{events:?}");
             assert!(events.iter().all(|(event, _)| event.data != "[DONE]"), "{events:?}");
         } else {
             let (_, end) = answer.rest().await;

@@ -32,9 +32,9 @@ async fn read_through_death(engine: &Engine, answer: &mut Streaming, bytes: usiz
     (String::from_utf8(received).expect("text"), end.is_ok())
 }
 
-const OPENAI: &str = "data: {\"error\":{\"message\":\"the node broke the run off: the inference server broke off\",\"type\":\"server_error\",\"param\":null,\"code\":\"provider_disconnected\"}}\n\n";
+const OPENAI: &str = "data: {\"error\":{\"message\":\"the node broke the run off: the inference server broke off\",\"type\":\"server_error\",\"param\":null,\"code\":\"provider_error\"}}\n\n";
 const ANTHROPIC: &str = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"the node broke the run off: the inference server broke off\"}}\n\n";
-const RESPONSES: &str = "event: error\ndata: {\"type\":\"error\",\"code\":\"provider_disconnected\",\"message\":\"the node broke the run off: the inference server broke off\",\"param\":null,\"sequence_number\":8}\n\n";
+const RESPONSES: &str = "event: error\ndata: {\"type\":\"error\",\"code\":\"provider_error\",\"message\":\"the node broke the run off: the inference server broke off\",\"param\":null,\"sequence_number\":8}\n\n";
 
 #[tokio::test]
 async fn a_stream_whose_provider_dies_ends_with_one_error_event_in_its_apis_dialect() {

@@ -10,6 +10,7 @@ use crate::scan::multipart::MultipartError;
 use crate::settings::api;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
+use iop_transport::tunnel::RunLost;
 use std::time::Duration;
 
 /// How long a client that was turned away for want of room had better wait.
@@ -158,6 +159,14 @@ impl GatewayError {
             _ => {}
         }
         response
+    }
+}
+
+/// `error.code` of the event that ends a stream whose run was lost.
+pub(crate) fn lost_code(lost: &RunLost) -> &'static str {
+    match lost {
+        RunLost::Connection(_) => "provider_disconnected",
+        RunLost::Reset { .. } | RunLost::Protocol(_) => "provider_error",
     }
 }
 

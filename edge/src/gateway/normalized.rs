@@ -1,5 +1,6 @@
 //! A normalized run's answer on its way to the client: its events, rendered as the API that the client called.
 
+use super::error::lost_code;
 use super::relay::{Running, mark_unbuffered};
 use super::{AnswerBroken, Body, GatewayError, provider_name};
 use crate::admission::ProviderKey;
@@ -14,7 +15,7 @@ use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Frame;
 use iop_transport::session::printable;
-use iop_transport::tunnel::EdgeRun;
+use iop_transport::tunnel::{EdgeRun, RunLost};
 use iop_transport::wire::{Operation, RunEvent};
 use serde::Deserialize;
 use std::pin::Pin;
@@ -126,12 +127,12 @@ impl hyper::body::Body for Streamed {
                     if stream.is_ended() {
                         Bytes::new()
                     } else {
-                        broken("the run ended without its last event")
+                        broken(&RunLost::Protocol("the run ended without its last event".into()))
                     }
                 }
                 Err(lost) => {
                     running.end();
-                    if stream.is_ended() { Bytes::new() } else { broken(&lost.to_string()) }
+                    if stream.is_ended() { Bytes::new() } else { broken(&lost) }
                 }
             };
             if !bytes.is_empty() {
@@ -157,7 +158,7 @@ fn readable(event: RunEvent) -> RunEvent {
 }
 
 /// What ends the stream of a run that broke off.
-fn broken(problem: &str) -> Bytes {
-    tracing::info!(problem, "an answer broke off");
-    stream_event(StreamDialect::Chat, "provider_disconnected", problem)
+fn broken(lost: &RunLost) -> Bytes {
+    tracing::info!(%lost, "an answer broke off");
+    stream_event(StreamDialect::Chat, lost_code(lost), &lost.to_string())
 }

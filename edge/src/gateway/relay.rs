@@ -163,7 +163,7 @@ impl Relay {
     /// An event stream ends with an error event; anything else is cut, so that nobody takes it for complete.
     fn broken(&self, lost: &RunLost) -> Result<Frame<Bytes>, AnswerBroken> {
         match &self.watch {
-            Some(watch) if self.is_event_stream => Ok(Frame::data(watch.error_event(&lost.to_string()))),
+            Some(watch) if self.is_event_stream => Ok(Frame::data(watch.error_event(lost))),
             _ => Err(AnswerBroken(lost.to_string())),
         }
     }

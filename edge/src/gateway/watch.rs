@@ -1,9 +1,11 @@
 //! What is noted of an answer's bytes on their way to the client: how many prompt tokens the provider counted, and where
 //! in its stream of events an error event would stand. The bytes themselves pass unchanged.
 
+use super::error::lost_code;
 use super::route::Dialect;
 use crate::render::error::{StreamDialect, stream_event};
 use bytes::Bytes;
+use iop_transport::tunnel::RunLost;
 
 /// Bytes kept from one chunk to the next: the longest name with its number fits.
 const TAIL_BYTES: usize = 48;
@@ -46,7 +48,7 @@ impl Watch {
     }
 
     /// The event that ends a stream that broke off here.
-    pub(super) fn error_event(&self, message: &str) -> Bytes {
+    pub(super) fn error_event(&self, lost: &RunLost) -> Bytes {
         let dialect = match self.dialect {
             Dialect::Chat => StreamDialect::Chat,
             Dialect::Messages => StreamDialect::Messages,
@@ -54,7 +56,7 @@ impl Watch {
                 StreamDialect::Responses { sequence_number: self.sequence_number.map_or(0, |last| last + 1) }
             }
         };
-        let event = stream_event(dialect, "provider_disconnected", message);
+        let event = stream_event(dialect, lost_code(lost), &lost.to_string());
         let at_boundary =
             self.last.is_empty() || self.last.ends_with(b"\n\n") || self.last.ends_with(b"\r\n\r\n");
         if at_boundary { event } else { [b"\n\n", &event[..]].concat().into() }
@@ -83,13 +85,17 @@ mod tests {
         watch
     }
 
+    fn gone() -> RunLost {
+        RunLost::Protocol("gone".into())
+    }
+
     #[test]
     fn an_error_event_begins_on_a_line_of_its_own() {
-        let cut = seen(Dialect::Chat, &[b"data: {\"a\"", b":1"]).error_event("gone");
+        let cut = seen(Dialect::Chat, &[b"data: {\"a\"", b":1"]).error_event(&gone());
         assert!(cut.starts_with(b"\n\ndata: {\"error\""), "{cut:?}");
-        let whole = seen(Dialect::Chat, &[b"data: {}\n", b"\n"]).error_event("gone");
+        let whole = seen(Dialect::Chat, &[b"data: {}\n", b"\n"]).error_event(&gone());
         assert!(whole.starts_with(b"data: {\"error\""), "{whole:?}");
-        assert!(seen(Dialect::Chat, &[]).error_event("gone").starts_with(b"data: "));
+        assert!(seen(Dialect::Chat, &[]).error_event(&gone()).starts_with(b"data: "));
     }
 
     #[test]
@@ -97,7 +103,7 @@ mod tests {
         let stream = b"event: a\ndata: {\"sequence_number\":8}\n\nevent: b\ndata: {\"sequence_number\": 12,\"x\":1}\n\n";
         for cut in 0..stream.len() {
             let (head, rest) = stream.split_at(cut);
-            let event = seen(Dialect::Responses, &[head, rest]).error_event("gone");
+            let event = seen(Dialect::Responses, &[head, rest]).error_event(&gone());
             let text = String::from_utf8_lossy(&event).into_owned();
             assert!(text.contains("\"sequence_number\":13"), "cut at {cut}: {text}");
         }
