@@ -143,6 +143,7 @@ impl Sessions {
             let owner = self.registry.get(node);
             if let Some(owner) = &owner {
                 tokio::select! {
+                    biased;
                     displaced = displace(owner, &hello) => displaced?,
                     // Who is gone takes nobody's place, however long the owner is silent.
                     gone = connection.closed() => {

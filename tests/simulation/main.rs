@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tracing_subscriber::EnvFilter;
 
-const USAGE: &str = "usage: simulate --seeds N [--first-seed S] [--threads T] | --seed S [--log]";
+const USAGE: &str =
+    "usage: simulate --seeds N [--first-seed S] [--threads T] [--first-failure] | --seed S [--log]";
 
 /// What is asked for.
 struct Arguments {
@@ -19,6 +20,8 @@ struct Arguments {
     lines: bool,
     /// The product's own log, as RUST_LOG says, with what happens between its lines.
     log: bool,
+    /// Begin no seed after one that failed.
+    first_failure: bool,
 }
 
 fn main() -> ExitCode {
@@ -32,7 +35,8 @@ fn main() -> ExitCode {
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments = Arguments { first: 0, count: 0, threads: 1, lines: false, log: false };
+    let mut arguments =
+        Arguments { first: 0, count: 0, threads: 1, lines: false, log: false, first_failure: false };
     while let Some(word) = words.next() {
         let mut number = || words.next()?.parse::<u64>().ok();
         match word.as_str() {
@@ -44,6 +48,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             "--first-seed" => arguments.first = number()?,
             "--threads" => arguments.threads = number()?.max(1),
             "--log" => arguments.log = true,
+            "--first-failure" => arguments.first_failure = true,
             _ => return None,
         }
     }
@@ -58,12 +63,14 @@ fn run(arguments: &Arguments) -> ExitCode {
     let next = AtomicU64::new(arguments.first);
     let end = arguments.first + arguments.count;
     let totals = Mutex::new((BTreeMap::<String, u64>::new(), Vec::<u64>::new()));
+    let (begun_seeds, failures) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end {
+            if seed >= end || (arguments.first_failure && failures.load(Ordering::Relaxed) > 0) {
                 return;
             }
+            begun_seeds.fetch_add(1, Ordering::Relaxed);
             let report = run_seed(seed);
             let mut totals = totals.lock().expect("printing does not panic");
             show(&report, arguments.lines && !arguments.log);
@@ -72,6 +79,7 @@ fn run(arguments: &Arguments) -> ExitCode {
             }
             if !report.violations.is_empty() {
                 totals.1.push(seed);
+                failures.fetch_add(1, Ordering::Relaxed);
             }
         }
     };
@@ -84,9 +92,10 @@ fn run(arguments: &Arguments) -> ExitCode {
     for (what, count) in counts {
         println!("{count:>12}  {what}");
     }
+    let run = begun_seeds.into_inner();
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{:.1} s, {:.1} seeds/s", seconds, arguments.count as f64 / seconds);
-    println!("{} seeds passed, {} failed", arguments.count - failed.len() as u64, failed.len());
+    println!("{:.1} s, {:.1} seeds/s", seconds, run as f64 / seconds);
+    println!("{} seeds passed, {} failed", run - failed.len() as u64, failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -16,6 +16,8 @@ pub(super) enum Outcome {
     Complete,
     /// An error of the edge's own.
     Refused(u16, String),
+    /// An error that says that the node's gate was full: the edge has given away more than there is.
+    GateFull,
     /// The answer broke off, and that was plain to see.
     Broken,
     /// The connection ended before an answer began.
@@ -144,9 +146,11 @@ fn breaks_off_plainly(body: &[u8], expected: &[u8]) -> bool {
 }
 
 fn judge_error(got: &Got, status: u16) -> Outcome {
-    let code = serde_json::from_slice::<Value>(&got.body).ok();
-    let code = code.as_ref().and_then(|body| body["error"]["code"].as_str());
+    let body = serde_json::from_slice::<Value>(&got.body).unwrap_or_default();
+    let code = body["error"]["code"].as_str();
+    let message = body["error"]["message"].as_str().unwrap_or_default();
     match (code, got.end) {
+        (Some("provider_busy"), Ok(())) if message.contains("on this node runs") => Outcome::GateFull,
         (Some(code), Ok(())) => Outcome::Refused(status, code.to_owned()),
         (None, Ok(())) => Outcome::Wrong(format!("a status {status} without a code: {}", shown(&got.body))),
         (_, Err(_)) => Outcome::Lost,

@@ -119,6 +119,7 @@ impl Engine {
         state.running.push(Running { number, since_ms, long: request.long, cable: cable.clone() });
         let since = state.running.iter().map(|running| running.since_ms).min().unwrap_or(since_ms);
         let (capacity, long) = state.most_allowed(since);
+        let always_long = state.always_offered_long(since);
         let count = state.running.len();
         let long_count = state.running.iter().filter(|running| running.long).count();
         state.peak = state.peak.max(count);
@@ -128,8 +129,8 @@ impl Engine {
         if count as u64 > capacity {
             world.trace.violation(format_args!("{name} runs {count} requests, {capacity} are allowed"));
         }
-        // Where nobody offers long slots, a long request is a normal one.
-        if long > 0 && long_count as u64 > long {
+        // Where nobody offered long slots when it was admitted, a long request is a normal one.
+        if always_long && long_count as u64 > long {
             world.trace.violation(format_args!("{name} runs {long_count} long requests, {long} are allowed"));
         }
         Turn { engine: self.clone(), number }
@@ -189,12 +190,20 @@ impl State {
         self.running.retain(|running| running.cable.is_held_by_opener());
     }
 
-    fn most_allowed(&self, since_ms: u64) -> (u64, u64) {
+    /// The capacities that were in force at some time since then.
+    fn in_force(&self, since_ms: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let ends = self.limits.iter().skip(1).map(|(from, ..)| *from).chain([u64::MAX]);
-        let in_force = self.limits.iter().zip(ends).filter(|(_, end)| *end >= since_ms);
-        in_force.fold((0, 0), |(capacity, long), ((_, next, next_long), _)| {
-            (capacity.max(*next), long.max(*next_long))
-        })
+        let limits = self.limits.iter().zip(ends).filter(move |(_, end)| *end >= since_ms);
+        limits.map(|((_, capacity, long), _)| (*capacity, *long))
+    }
+
+    fn most_allowed(&self, since_ms: u64) -> (u64, u64) {
+        self.in_force(since_ms)
+            .fold((0, 0), |(capacity, long), (next, next_long)| (capacity.max(next), long.max(next_long)))
+    }
+
+    fn always_offered_long(&self, since_ms: u64) -> bool {
+        self.in_force(since_ms).all(|(_, long)| long > 0)
     }
 }
 

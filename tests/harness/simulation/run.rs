@@ -9,7 +9,7 @@ use super::request::Request;
 use super::settings::{Settings, provider_name};
 use super::watch::{self, all_available, is_connected, number};
 use super::world::{World, node_file};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Once};
@@ -52,6 +52,7 @@ pub struct Report {
 
 thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static SEED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Runs one seed to its end. Everything of it happens on this thread.
@@ -60,6 +61,7 @@ thread_local! {
 /// When no runtime can be made.
 pub fn run_seed(seed: u64) -> Report {
     note_panics();
+    SEED.set(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime on this thread");
     let mut report = runtime.block_on(play(seed));
@@ -75,6 +77,8 @@ fn note_panics() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
+            // A second panic on the way out ends the whole process before there is a report.
+            eprintln!("seed {}:", SEED.get());
             before(panic);
         }));
     });
@@ -194,6 +198,8 @@ fn judge(world: &World, request: &Request, sent_ms: u64, outcome: &Outcome) {
         Outcome::Wrong(_) => false,
         Outcome::GivenUp => request.patience != super::request::Patience::Good,
         Outcome::Broken => !world.good,
+        // A lowered capacity may reach the node before a run that was granted earlier.
+        Outcome::GateFull => changed,
         Outcome::Lost | Outcome::NoEdge => world.edge_was_away(sent_ms, world.trace.now_ms()),
         Outcome::Refused(status, code) => match (*status, code.as_str()) {
             (429, "queue_full") | (503, "queue_timeout") => true,
