@@ -3,13 +3,19 @@
 use iop_tests::simulation::{Report, run_seed};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
 use tracing_subscriber::EnvFilter;
 
 const USAGE: &str =
     "usage: simulate --seeds N [--first-seed S] [--threads T] [--first-failure] | --seed S [--log]";
+
+/// Longest real time of one seed, which takes a fraction of a second: beyond it something waits for itself.
+const SEED_LIMIT: Duration = Duration::from_secs(120);
+
+/// How often it is looked whether a seed takes too long.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What is asked for.
 struct Arguments {
@@ -22,6 +28,20 @@ struct Arguments {
     log: bool,
     /// Begin no seed after one that failed.
     first_failure: bool,
+}
+
+/// What a thread tells.
+enum News {
+    Begun(u64),
+    Ended(Report),
+}
+
+/// What all seeds came to.
+#[derive(Default)]
+struct Totals {
+    counts: BTreeMap<String, u64>,
+    passed: u64,
+    failed: u64,
 }
 
 fn main() -> ExitCode {
@@ -62,52 +82,88 @@ fn run(arguments: &Arguments) -> ExitCode {
     let begun = Instant::now();
     let next = AtomicU64::new(arguments.first);
     let end = arguments.first + arguments.count;
-    let totals = Mutex::new((BTreeMap::<String, u64>::new(), Vec::<u64>::new()));
-    let (begun_seeds, failures) = (AtomicU64::new(0), AtomicU64::new(0));
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end || (arguments.first_failure && failures.load(Ordering::Relaxed) > 0) {
-                return;
-            }
-            begun_seeds.fetch_add(1, Ordering::Relaxed);
-            let report = run_seed(seed);
-            let mut totals = totals.lock().expect("printing does not panic");
-            show(&report, arguments.lines && !arguments.log);
-            for (what, count) in report.counts {
-                *totals.0.entry(what).or_default() += count;
-            }
-            if !report.violations.is_empty() {
-                totals.1.push(seed);
-                failures.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
+    let stop = AtomicBool::new(false);
+    let totals = std::thread::scope(|scope| {
+        let (sender, news) = mpsc::channel();
         for _ in 0..arguments.threads {
-            scope.spawn(work);
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            scope.spawn(move || work(next, end, stop, &sender));
         }
+        drop(sender);
+        listen(arguments, &stop, &news)
     });
-    let (counts, failed) = totals.into_inner().expect("printing does not panic");
+    let Totals { counts, passed, failed } = totals;
     for (what, count) in counts {
         println!("{count:>12}  {what}");
     }
-    let run = begun_seeds.into_inner();
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{:.1} s, {:.1} seeds/s", seconds, run as f64 / seconds);
-    println!("{} seeds passed, {} failed", run - failed.len() as u64, failed.len());
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("{seconds:.1} s, {:.1} seeds/s", (passed + failed) as f64 / seconds);
+    println!("{passed} seeds passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// One thread's share of the seeds. An error means that nobody listens any more.
+fn work(next: &AtomicU64, end: u64, stop: &AtomicBool, sender: &Sender<News>) {
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        let over = seed >= end || stop.load(Ordering::Relaxed) || sender.send(News::Begun(seed)).is_err();
+        if over || sender.send(News::Ended(run_seed(seed))).is_err() {
+            return;
+        }
+    }
+}
+
+fn listen(arguments: &Arguments, stop: &AtomicBool, news: &Receiver<News>) -> Totals {
+    let mut totals = Totals::default();
+    let mut running = BTreeMap::new();
+    loop {
+        match news.recv_timeout(LOOK_INTERVAL) {
+            Ok(News::Begun(seed)) => {
+                running.insert(seed, Instant::now());
+            }
+            Ok(News::Ended(report)) => {
+                running.remove(&report.seed);
+                show(&report, arguments.lines && !arguments.log);
+                if report.violations.is_empty() {
+                    totals.passed += 1;
+                } else {
+                    totals.failed += 1;
+                    stop.fetch_or(arguments.first_failure, Ordering::Relaxed);
+                }
+                for (what, count) in report.counts {
+                    *totals.counts.entry(what).or_default() += count;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => end_if_stuck(&running, &totals),
+            Err(RecvTimeoutError::Disconnected) => return totals,
+        }
+    }
+}
+
+/// A thread that hangs cannot be ended but with the process.
+fn end_if_stuck(running: &BTreeMap<u64, Instant>, totals: &Totals) {
+    let stuck: Vec<u64> =
+        running.iter().filter(|(_, begun)| begun.elapsed() > SEED_LIMIT).map(|(seed, _)| *seed).collect();
+    for seed in &stuck {
+        println!("seed {seed}: it hangs, for more than {} s of real time", SEED_LIMIT.as_secs());
+        println!("FAILED seed {seed} (--seed {seed} runs it alone)");
+    }
+    if !stuck.is_empty() {
+        println!("{} seeds passed, {} failed", totals.passed, totals.failed + stuck.len() as u64);
+        std::process::exit(1);
+    }
 }
 
 fn show(report: &Report, lines: bool) {
+    let seed = report.seed;
     if lines {
         report.lines.iter().for_each(|line| println!("{line}"));
         println!("hash {:016x}", report.hash);
     }
     for violation in &report.violations {
-        println!("seed {}: {violation}", report.seed);
+        println!("seed {seed}: {violation}");
     }
     if !report.violations.is_empty() {
-        println!("FAILED seed {} (--seed {} runs it alone)", report.seed, report.seed);
+        println!("FAILED seed {seed} (--seed {seed} runs it alone)");
     }
 }
