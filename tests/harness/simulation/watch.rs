@@ -85,17 +85,23 @@ fn check(world: &World, snapshot: &Value, edge: u64, seen: &mut Seen) {
     if length > 0 && number(snapshot, "/queue/oldest_wait_ms") > limit + 2 {
         wrong(format_args!("a request waits longer than it may"));
     }
-    let mut in_flight = 0;
+    let (mut in_flight, mut pressure) = (0, 0);
     for node in snapshot["nodes"].as_array().into_iter().flatten() {
-        in_flight += check_node(world, snapshot, node, seen);
+        let (runs, waits) = check_node(world, snapshot, node, seen);
+        in_flight += runs;
+        pressure += waits;
     }
     if in_flight > active {
-        world.trace.violation(format_args!("more runs than leases in {snapshot}"));
+        wrong(format_args!("more runs than leases"));
+    }
+    // Whoever waits does so for somebody who is there.
+    if pressure < length {
+        wrong(format_args!("a request waits for nobody"));
     }
 }
 
-/// Checks a node; the runs of its providers.
-fn check_node(world: &World, snapshot: &Value, node: &Value, seen: &mut Seen) -> u64 {
+/// Checks a node; the runs of its providers, and how many wait for each of them.
+fn check_node(world: &World, snapshot: &Value, node: &Value, seen: &mut Seen) -> (u64, u64) {
     let wrong = |what: &str| world.trace.violation(format_args!("{what} at {} in {snapshot}", node["id"]));
     let connected = node["connected"].as_bool().unwrap_or_default();
     let id = node["id"].as_str().unwrap_or_default().to_owned();
@@ -109,7 +115,7 @@ fn check_node(world: &World, snapshot: &Value, node: &Value, seen: &mut Seen) ->
         None if connected => wrong("no generation"),
         None => {}
     }
-    let mut sum = 0;
+    let mut sums = (0, 0);
     for provider in node["providers"].as_array().into_iter().flatten() {
         let [effective, in_flight, long_in_flight, queued, long_queued] =
             ["effective_capacity", "in_flight", "long_in_flight", "queued", "long_queued"]
@@ -123,9 +129,9 @@ fn check_node(world: &World, snapshot: &Value, node: &Value, seen: &mut Seen) ->
         if provider["aside_ms"].is_null() && effective > in_flight && queued > long_queued {
             wrong("a request waits for a free slot");
         }
-        sum += in_flight;
+        sums = (sums.0 + in_flight, sums.1 + queued);
     }
-    sum
+    sums
 }
 
 /// Whether every node is connected, as the process that runs, and every provider has the capacity that is configured.
