@@ -45,8 +45,11 @@ impl Trace {
 
     /// Something that must never happen. The run goes on to its end.
     pub(super) fn violation(&self, what: std::fmt::Arguments<'_>) {
-        self.say(format_args!("VIOLATION {what}"));
-        self.lock().violations.push(format!("at {} ms: {what}", self.now_ms()));
+        let now = self.now_ms();
+        let mut state = self.lock();
+        // Not part of the hash: the snapshots in it hold times of the machine's clock.
+        state.lines.push(format!("{now:>7} VIOLATION {what}"));
+        state.violations.push(format!("at {now} ms: {what}"));
     }
 
     /// A packet's fate; only the hash knows it.
