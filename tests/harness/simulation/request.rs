@@ -3,6 +3,8 @@
 
 use super::random::Random;
 use super::settings::{Settings, model_name, probe_name};
+use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 /// One request of one client.
 #[derive(Debug, Clone)]
@@ -19,6 +21,8 @@ pub(super) struct Request {
     pub(super) patience: Patience,
     /// Held by its engine until all probes are there.
     pub(super) probe: bool,
+    /// The words of its prompt, once they are needed.
+    text: OnceLock<String>,
 }
 
 /// How its client behaves.
@@ -113,6 +117,7 @@ impl Request {
             prompt,
             patience,
             probe: false,
+            text: OnceLock::new(),
         }
     }
 
@@ -128,18 +133,22 @@ impl Request {
             prompt: 10,
             patience: Patience::Good,
             probe: true,
+            text: OnceLock::new(),
         }
     }
 
     /// The words of its prompt.
-    pub(super) fn prompt_text(&self) -> String {
-        let mut text = format!("say r{}", self.id);
-        let mut word = 0;
-        while text.len() < self.prompt {
-            text.push_str(&format!(" w{word}x{}", self.id));
-            word += 1;
-        }
-        text
+    pub(super) fn prompt_text(&self) -> &str {
+        self.text.get_or_init(|| {
+            let (id, mut text) = (self.id, format!("say r{}", self.id));
+            let mut word = 0;
+            while text.len() < self.prompt {
+                // Writing into a string cannot fail.
+                let _infallible = write!(text, " w{word}x{id}");
+                word += 1;
+            }
+            text
+        })
     }
 
     /// The body for a model of this name: the client's own, or what the engine is to get.
