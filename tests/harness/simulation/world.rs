@@ -1,36 +1,22 @@
-//! Everything of one run: the network, the processes that live in it, the requests. It starts, stops and kills; when, is
-//! the plan's.
+//! Everything of one run: the network, the processes that live in it, the requests, and what is to be known later of what
+//! has happened. What happens when is the plan's.
 
-use super::authority::{Authority, name};
-use super::engine::{Engine, Mood};
-use super::network::{EDGE, Link, Network};
-use super::process::{Door, Process, listen};
+mod outside;
+mod processes;
+
+pub(super) use outside::node_file;
+pub(super) use processes::{EdgeProcess, NodeProcess};
+
+use super::engine::Engine;
+use super::network::{Link, Network};
 use super::random::Random;
 use super::request::Request;
 use super::settings::Settings;
-use super::stream::Stream;
 use super::trace::Trace;
-use iop_certs::{Identity, LoadError as IdentityError};
-use iop_config::{EdgeConfig, LoadError, NodeConfig};
-use iop_edge::{Addresses, ConfigSource, Edge, Listeners, Loading, Reading};
-use iop_node::{
-    ByteStream, ConnectError, Connecting, Connector, Exit, IdentitySource, LoadingIdentity, NodeOptions,
-    Resolver, Resolving, Sockets,
-};
-use iop_transport::endpoint::{self, EndpointError, ResetSecret};
-use iop_transport::{Endpoint, TokioRuntime};
+use outside::Source;
 use std::collections::BTreeMap;
-use std::future::ready;
-use std::io;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-/// The secret that every edge of a run starts with.
-const SECRET: [u8; 32] = [7; 32];
 
 /// One run's world.
 #[derive(Debug)]
@@ -64,29 +50,6 @@ struct State {
     changed: bool,
     /// When a provider got a lower capacity or was taken out.
     lowered_ms: Vec<u64>,
-}
-
-/// A running edge.
-#[derive(Debug)]
-pub(super) struct EdgeProcess {
-    pub(super) process: Process,
-    pub(super) http: Door,
-    pub(super) admin: Door,
-    pub(super) refresh: Arc<Notify>,
-    pub(super) stop: CancellationToken,
-    pub(super) task: JoinHandle<Result<(), EndpointError>>,
-    /// Which start of the run it was.
-    pub(super) number: u64,
-}
-
-/// A running node.
-#[derive(Debug)]
-pub(super) struct NodeProcess {
-    pub(super) process: Process,
-    pub(super) stop: CancellationToken,
-    pub(super) task: JoinHandle<Exit>,
-    /// The generation that it owns, and which start of the edge gave it.
-    owns: Arc<Mutex<(u64, Option<u64>)>>,
 }
 
 impl World {
@@ -127,140 +90,6 @@ impl World {
             state: Mutex::new(state),
             trace,
         })
-    }
-
-    /// Starts the edge where it listened before.
-    pub(super) fn start_edge(&self) {
-        let process = Process::new(self.network.clone());
-        let socket = process.open(None).expect("a process that has just begun");
-        let (http, http_listener) = listen(&process);
-        let (admin, admin_listener) = listen(&process);
-        let mut state = self.lock();
-        state.starts += 1;
-        let number = state.starts;
-        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let listeners = Listeners::new(
-            Box::new(http_listener),
-            Box::new(admin_listener),
-            socket,
-            Arc::new(TokioRuntime),
-            Some(Random::new(self.seed, &format!("edge {number}")).bytes()),
-            Addresses { http: loopback(8080), admin: loopback(9090), quic: EDGE },
-        );
-        // An edge that starts does so with a good file.
-        self.source.set(state.settings.text());
-        let config = parse(&self.source.text()).expect("the first configuration of an edge is good");
-        let (refresh, stop) = (Arc::new(Notify::new()), CancellationToken::new());
-        let edge = Edge {
-            config,
-            source: self.source.clone(),
-            refresh: refresh.clone(),
-            identity: Authority::shared().edge.clone(),
-            reset_secret: ResetSecret(SECRET),
-            listeners,
-        };
-        let task = tokio::spawn(edge.run(stop.clone(), |_| {}));
-        let now = self.trace.now_ms();
-        if let Some((_, end)) = state.outages.last_mut() {
-            *end = now;
-        }
-        state.edge = Some(EdgeProcess { process, http, admin, refresh, stop, task, number });
-    }
-
-    /// Takes the edge out of the world; what becomes of it is the caller's.
-    pub(super) fn take_edge(&self) -> Option<EdgeProcess> {
-        let mut state = self.lock();
-        let edge = state.edge.take()?;
-        let now = self.trace.now_ms();
-        state.outages.push((now, u64::MAX));
-        Some(edge)
-    }
-
-    /// Starts a node's process.
-    pub(super) fn start_node(self: &Arc<Self>, node: usize) {
-        let process = Process::new(self.network.clone());
-        let mut state = self.lock();
-        state.starts += 1;
-        let mut random = Random::new(self.seed, &format!("node {}", state.starts));
-        let config = NodeConfig::parse(&self.nodes_files[node], Path::new("node.yaml"));
-        let config = config.unwrap_or_else(|issues| panic!("the node's file is good: {issues}"));
-        let stop = CancellationToken::new();
-        let options = NodeOptions {
-            config,
-            instance: random.bytes(),
-            identity: Arc::new(Fixed(node)),
-            sockets: Arc::new(NodeSockets { node, process: process.clone(), random: Mutex::new(random) }),
-            resolver: Arc::new(NoNames),
-            connector: Arc::new(Wires { node, process: process.clone(), world: self.clone() }),
-            environment: |_| None,
-        };
-        let owns = Arc::new(Mutex::new((0, None)));
-        let (world, noted) = (self.clone(), owns.clone());
-        let welcomed = move |welcomed: iop_node::Welcomed| {
-            let generation = welcomed.generation;
-            world.trace.say(format_args!("{} is welcomed as generation {generation}", welcomed.node_id));
-            *noted.lock().expect("nothing panics while it holds this") = (generation, world.edge_number());
-        };
-        let task = tokio::spawn(iop_node::run(options, stop.clone().cancelled_owned(), welcomed));
-        state.nodes[node] = Some(NodeProcess { process, stop, task, owns });
-    }
-
-    /// Takes a node out of the world; what becomes of it is the caller's.
-    pub(super) fn take_node(&self, node: usize) -> Option<NodeProcess> {
-        self.lock().nodes[node].take()
-    }
-
-    /// The generation that a node believes to own on the edge that runs now.
-    pub(super) fn generation(&self, node: usize) -> Option<u64> {
-        let state = self.lock();
-        let owns = state.nodes[node].as_ref()?.owns.lock().expect("nothing panics while it holds this");
-        let (generation, edge) = *owns;
-        (edge == state.edge.as_ref().map(|edge| edge.number)).then_some(generation)
-    }
-
-    pub(super) fn has_node(&self, node: usize) -> bool {
-        self.lock().nodes[node].is_some()
-    }
-
-    pub(super) fn has_edge(&self) -> bool {
-        self.lock().edge.is_some()
-    }
-
-    /// The process of a node that runs.
-    pub(super) fn node_process(&self, node: usize) -> Option<Process> {
-        self.lock().nodes[node].as_ref().map(|node| node.process.clone())
-    }
-
-    /// The edge's door for clients.
-    pub(super) fn connect_to_edge(&self) -> Option<Stream> {
-        let door = self.lock().edge.as_ref().map(|edge| edge.http.clone());
-        door?.connect()
-    }
-
-    /// The edge's door for operators, and which start of the edge it belongs to.
-    pub(super) fn connect_to_admin(&self) -> Option<(Stream, u64)> {
-        let (door, number) = self.lock().edge.as_ref().map(|edge| (edge.admin.clone(), edge.number))?;
-        Some((door.connect()?, number))
-    }
-
-    /// Which start of the edge runs now.
-    pub(super) fn edge_number(&self) -> Option<u64> {
-        self.lock().edge.as_ref().map(|edge| edge.number)
-    }
-
-    /// A process of this name is about to end.
-    pub(super) fn note_ending(&self, name: &str) {
-        self.lock().ending.insert(name.to_owned(), false);
-    }
-
-    /// It has ended. Whether a successor waits for that.
-    pub(super) fn note_ended(&self, name: &str) -> bool {
-        self.lock().ending.remove(name).unwrap_or(false)
-    }
-
-    /// Whether a successor must wait; then it is noted that one does.
-    pub(super) fn must_wait_for(&self, name: &str) -> bool {
-        self.lock().ending.get_mut(name).map(|waits| *waits = true).is_some()
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -356,116 +185,5 @@ impl World {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while it holds the world")
-    }
-}
-
-/// A node's file.
-pub(super) fn node_file(random: &mut Random, node: usize) -> String {
-    let interval = random.range(1..=3);
-    let keep_alive = random.range(500..=1_600);
-    format!(
-        r#"{{"edge": {{"addresses": ["{EDGE}"]}}, "certs": {{"bundle": "{}.pem"}},
-            "reconnect": {{"max_attempts": 0, "interval_sec": {interval}}},
-            "keep_alive_ms": {keep_alive}, "segmentation_offload": false}}"#,
-        name(node)
-    )
-}
-
-/// The edge's file, in memory.
-#[derive(Debug)]
-struct Source {
-    text: Mutex<String>,
-}
-
-impl Source {
-    fn text(&self) -> String {
-        self.text.lock().expect("nothing panics while it holds the file").clone()
-    }
-
-    fn set(&self, text: String) {
-        *self.text.lock().expect("nothing panics while it holds the file") = text;
-    }
-}
-
-fn parse(text: &str) -> Result<EdgeConfig, LoadError> {
-    Ok(EdgeConfig::parse(text, Path::new("edge.yaml"), &|_| None)?)
-}
-
-impl ConfigSource for Source {
-    fn name(&self) -> String {
-        "edge.yaml".to_owned()
-    }
-
-    fn read(&self) -> Reading<'_> {
-        Box::pin(ready(Some(self.text().into_bytes())))
-    }
-
-    fn load(&self, read: Option<Vec<u8>>) -> Loading<'_> {
-        let text = String::from_utf8(read.unwrap_or_default()).unwrap_or_default();
-        Box::pin(ready(parse(&text)))
-    }
-}
-
-/// The certificate of a node.
-struct Fixed(usize);
-
-impl IdentitySource for Fixed {
-    fn load(&self) -> LoadingIdentity<'_> {
-        let identity: Result<Identity, IdentityError> = Ok(Authority::shared().nodes[self.0].clone());
-        Box::pin(ready(identity))
-    }
-}
-
-/// Where a node's endpoints come from.
-struct NodeSockets {
-    node: usize,
-    process: Process,
-    random: Mutex<Random>,
-}
-
-impl Sockets for NodeSockets {
-    fn open(&self, local: SocketAddr) -> Result<Endpoint, EndpointError> {
-        let socket = self.process.open(Some(self.node));
-        let gone = || EndpointError::Bind { address: local, source: io::ErrorKind::NetworkDown.into() };
-        let seed = self.random.lock().expect("nothing panics while it draws").bytes();
-        endpoint::node(socket.ok_or_else(gone)?, Arc::new(TokioRuntime), Some(seed))
-    }
-}
-
-/// There are no names, only addresses.
-struct NoNames;
-
-impl Resolver for NoNames {
-    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
-        let address = host.parse().map(|ip| vec![SocketAddr::new(ip, port)]);
-        Box::pin(ready(address.map_err(|_no_address| io::ErrorKind::NotFound.into())))
-    }
-}
-
-/// How a node reaches its engines.
-struct Wires {
-    node: usize,
-    process: Process,
-    world: Arc<World>,
-}
-
-impl Connector for Wires {
-    fn connect<'a>(&'a self, _host: &'a str, port: u16) -> Connecting<'a> {
-        Box::pin(async move {
-            let refused = || ConnectError::Connect(io::ErrorKind::ConnectionRefused.into());
-            let index = usize::from(port - super::settings::FIRST_PORT);
-            let engine = self.world.engines.get(index).ok_or_else(refused)?;
-            if self.world.settings().providers[index].node != self.node {
-                self.world.trace.violation(format_args!("{} dials another's engine", name(self.node)));
-            }
-            match engine.mood() {
-                Mood::Up => {}
-                Mood::Refuses => return Err(refused()),
-                Mood::Deaf => std::future::pending().await,
-            }
-            let (stream, other, cable) = self.process.connect().ok_or_else(refused)?;
-            tokio::spawn(engine.clone().serve(self.world.clone(), other, cable));
-            Ok(Box::new(stream) as Box<dyn ByteStream>)
-        })
     }
 }
