@@ -218,6 +218,7 @@ async fn refusals_without_end_are_given_up_and_keep_their_slot_until_the_node_en
     site.assert_unharmed().await;
 }
 
+// [lease-lifecycle]
 #[tokio::test]
 async fn a_node_that_does_not_end_a_cancelled_run_loses_its_connection_and_the_lease_comes_back() {
     let site = Site::start().await;
@@ -247,6 +248,7 @@ async fn a_node_that_does_not_end_a_cancelled_run_loses_its_connection_and_the_l
     site.assert_unharmed().await;
 }
 
+// [lease-lifecycle]
 #[tokio::test]
 async fn answers_to_a_lease_that_was_cancelled_reach_nobody_and_free_its_slot() {
     let site = Site::start().await;
@@ -297,6 +299,7 @@ async fn a_node_that_does_not_read_one_run_s_request_serves_the_others_of_its_co
     site.assert_unharmed().await;
 }
 
+// [lease-lifecycle]
 #[tokio::test]
 async fn a_storm_of_resets_costs_each_client_its_answer_and_leaves_nothing() {
     let site = Site::start().await;

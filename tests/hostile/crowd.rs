@@ -30,6 +30,7 @@ async fn a_thousand_registrations_in_a_row_cost_a_few_lines_and_leave_nothing() 
     site.assert_unharmed().await;
 }
 
+// [disconnect-exclusion]
 #[tokio::test]
 async fn many_with_the_certificate_of_a_live_node_do_not_take_its_place_however_many_they_are() {
     let site = Site::start().await;

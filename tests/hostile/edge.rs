@@ -53,6 +53,7 @@ async fn heads_that_are_none_end_their_stream_alone() {
     edge.stop().await;
 }
 
+// [disconnect-exclusion]
 #[tokio::test]
 async fn runs_of_another_generation_or_for_nobody_or_to_elsewhere_never_reach_the_engine() {
     let mut edge = FakeEdge::start().await;
