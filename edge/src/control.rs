@@ -4,10 +4,10 @@ use crate::admission::Generation;
 use crate::quiet::Who;
 use crate::registry::{Order, Refusals};
 use crate::session::Sessions;
-use crate::settings;
+use crate::{settings, told};
 use iop_transport::codes::CloseCode;
 use iop_transport::session::{ControlRecv, ControlSend, printable};
-use iop_transport::wire::{Applied, Apply, EdgeMessage, NodeMessage, Welcome};
+use iop_transport::wire::{Applied, Apply, EdgeMessage, NodeMessage, ProviderSettings, Welcome};
 use iop_transport::{Connection, endpoint};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub(crate) struct Control {
     orders: Orders,
     /// Number of the settings sent last.
     revision: u64,
-    /// Capacity by provider in the settings sent last.
-    sent: BTreeMap<Arc<str>, u32>,
+    /// The settings sent last, by provider.
+    sent: BTreeMap<Arc<str>, ProviderSettings>,
     /// Revision of the settings confirmed last. Each is confirmed once, in its turn.
     confirmed: u64,
     /// The node takes no further run: nothing of it comes in force any more.
@@ -188,17 +188,16 @@ impl Control {
         }
     }
 
-    /// The node's settings as they are now, under the next revision.
+    /// What the node is to have in force now, under the next revision.
     fn next_apply(&mut self, sessions: &Sessions) -> Apply {
         let node = sessions.live.node(&self.node);
-        let providers = node.map(|node| settings::node_settings(&node)).unwrap_or_default();
+        let configured = node.map(|node| settings::node_settings(&node)).unwrap_or_default();
+        let providers = told::settings(configured, &self.sent, &sessions.desk.in_flight(&self.node));
         self.revision += 1;
         self.sent =
-            providers.iter().map(|provider| (provider.id.as_str().into(), provider.capacity)).collect();
-        endpoint::resize(
-            &self.connection,
-            self.sent.values().fold(0, |sum, capacity| sum.saturating_add(*capacity)),
-        );
+            providers.iter().map(|provider| (provider.id.as_str().into(), provider.clone())).collect();
+        let capacities = providers.iter().map(|provider| provider.capacity);
+        endpoint::resize(&self.connection, capacities.fold(0, u32::saturating_add));
         Apply { revision: self.revision, providers }
     }
 
@@ -226,7 +225,7 @@ impl Control {
         let in_force = self
             .sent
             .iter()
-            .map(|(id, capacity)| (id.clone(), (!refusals.contains_key(id)).then_some(*capacity)));
+            .map(|(id, settings)| (id.clone(), (!refusals.contains_key(id)).then_some(settings.capacity)));
         let in_force = in_force.collect();
         // The reasons come first, so that whoever sees a refused provider finds its reason.
         sessions.registry.set_refusals(&self.node, self.generation, refusals);

@@ -36,6 +36,8 @@ struct State {
     waiting: BTreeMap<Ticket, oneshot::Sender<Outcome>>,
     /// When the timer will look again by itself.
     timer: Option<Duration>,
+    /// By node: notified when there is something to tell the connection that registered last.
+    nodes: BTreeMap<Arc<str>, Arc<Notify>>,
 }
 
 /// A lease, or why there is none.
@@ -89,9 +91,15 @@ impl Desk {
         self.act(Command::Configure(Box::new(config)));
     }
 
-    /// A registration was accepted.
-    pub(crate) fn node_online(&self, node: &str, generation: Generation) {
-        self.act(Command::NodeOnline { node: node.into(), generation });
+    /// A registration was accepted. `settings_due` is notified when settings that were kept from the node may be told it.
+    pub(crate) fn node_online(&self, node: &Arc<str>, generation: Generation, settings_due: Arc<Notify>) {
+        self.lock().nodes.insert(node.clone(), settings_due);
+        self.act(Command::NodeOnline { node: node.clone(), generation });
+    }
+
+    /// Leases held on the node's providers, by provider, those taken out of the settings included.
+    pub(crate) fn in_flight(&self, node: &str) -> BTreeMap<Arc<str>, u32> {
+        self.lock().machine.in_flight(node)
     }
 
     /// A connection is lost; without effect unless it owns the node's generation.
@@ -169,7 +177,7 @@ impl Desk {
         let mut state = self.lock();
         // The clock is read under the lock, so time never goes back for the machine.
         let now = self.now();
-        let State { machine, effects, waiting, timer } = &mut *state;
+        let State { machine, effects, waiting, timer, nodes } = &mut *state;
         let released = if let Command::Release(lease) = &command { Some(*lease) } else { None };
         machine.apply(now, command, effects);
         // Told under the lock, so that the order of events is the order of decisions; telling never waits.
@@ -188,6 +196,11 @@ impl Desk {
                     let (sender, outcome) = oneshot::channel();
                     waiting.insert(ticket, sender);
                     own = Some(Admission::Waiting(Waiting { desk: self.clone(), ticket, outcome }));
+                    continue;
+                }
+                Effect::TellNode { node } => {
+                    // Kept for whoever looks next; nobody is waited for.
+                    nodes.get(&node).inspect(|due| due.notify_one());
                     continue;
                 }
             };
@@ -226,9 +239,10 @@ impl Desk {
     }
 }
 
-/// The event of an effect.
-fn told(effect: &Effect) -> Event {
-    match effect {
+/// The event of an effect, if it has one.
+fn told(effect: &Effect) -> Option<Event> {
+    Some(match effect {
+        Effect::TellNode { .. } => return None,
         Effect::Queued { ticket } => Event::RequestQueued { ticket: ticket.0 },
         Effect::Refused { ticket, refusal } => {
             Event::RequestRefused { ticket: ticket.0, reason: refusal.name() }
@@ -241,7 +255,7 @@ fn told(effect: &Effect) -> Event {
             provider: grant.provider.provider.clone(),
             long: grant.long,
         },
-    }
+    })
 }
 
 /// Outcomes of waiting requests, sent outside the lock.

@@ -253,7 +253,6 @@ fn from_server(reply: &RunReply) -> bool {
             RefusalReason::GateFull
             | RefusalReason::StaleGeneration
             | RefusalReason::UnknownProvider
-            | RefusalReason::Draining
             | RefusalReason::Unreachable
             | RefusalReason::BadRequest => false,
         },
@@ -296,7 +295,6 @@ fn refused(grant: &Grant, refusal: RunRefusal) -> Failure {
         RefusalReason::GateFull
         | RefusalReason::StaleGeneration
         | RefusalReason::UnknownProvider
-        | RefusalReason::Draining
         | RefusalReason::Busy => GatewayError::Busy { provider, detail },
     };
     if refusal.reason.may_try_elsewhere() { Failure::Elsewhere(error) } else { Failure::Final(error) }

@@ -86,10 +86,12 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Tells everybody who listens; makes the event only if somebody does.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
-        if self.sender.receiver_count() > 0 {
-            let _nobody_listens_any_more = self.sender.send(event());
+    /// Tells everybody who listens; makes the event, if there is one, only if somebody does.
+    pub(crate) fn tell<E: Into<Option<Event>>>(&self, event: impl FnOnce() -> E) {
+        if self.sender.receiver_count() > 0
+            && let Some(event) = event().into()
+        {
+            let _nobody_listens_any_more = self.sender.send(event);
         }
     }
 

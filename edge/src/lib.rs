@@ -20,6 +20,7 @@ pub mod scan;
 mod server;
 mod session;
 mod settings;
+mod told;
 
 pub use listeners::{Accept, Addresses, ClientStream, ListenError, Listeners};
 pub use refresh::{ConfigFile, ConfigSource, Loading, Reading};

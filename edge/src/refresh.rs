@@ -193,10 +193,10 @@ impl Refresher {
         let changes = difference(&old.config, &config);
         let admission = settings::admission(&config);
         let told: Vec<String> = changes.nodes().into_iter().map(ToString::to_string).collect();
-        // Nodes read what they are told from the settings in force, so these come first. Admission counts a lowered
-        // capacity at once and a raised one when its node has confirmed it.
-        self.inner.live.set(config);
+        // Admission comes first: from then on it grants nothing that the new settings have no place for, and whoever reads
+        // them to tell a node (see `told`) finds the leases that are left over.
         self.inner.desk.configure(admission);
+        self.inner.live.set(config);
         let registered = self.inner.registry.all();
         for node in told.iter().filter_map(|node| registered.get(&**node)) {
             node.settings_changed.notify_one();

@@ -155,7 +155,7 @@ impl Sessions {
             let registered =
                 self.registry.register(node, owner.as_ref().map(|owner| owner.generation), |generation| {
                     // Fences the old generation and returns its leases before anybody knows the new one.
-                    self.desk.node_online(node, generation);
+                    self.desk.node_online(node, generation, settings_changed.clone());
                     Registered {
                         connection: connection.clone(),
                         generation,

@@ -38,6 +38,11 @@ impl End {
         Self::Refused(RefusalReason::BadRequest, detail.into())
     }
 
+    /// The adapter was changed while the run was on its way: the provider that it was granted on is not here any more.
+    fn of_another_kind(detail: String) -> Self {
+        Self::Refused(RefusalReason::UnknownProvider, detail)
+    }
+
     /// The reply cannot be written: the edge or the connection is gone.
     fn unsent(error: &ReplyError) -> Self {
         tracing::debug!(%error, "the reply cannot be sent");
@@ -83,10 +88,10 @@ pub(crate) async fn execute(provider: &Provider, run: NodeRun) {
             normalized::run(Native::Echo(echo), request, inbound, &mut admitted.reply).await
         }
         (RunRequest::Tunnel(_), adapter) => {
-            End::bad_request(format!("the {} adapter takes no tunnel runs", adapter.name()))
+            End::of_another_kind(format!("its {} adapter takes no tunnel runs", adapter.name()))
         }
         (RunRequest::Normalized(_), adapter) => {
-            End::bad_request(format!("the {} adapter takes tunnel runs only", adapter.name()))
+            End::of_another_kind(format!("its {} adapter takes tunnel runs only", adapter.name()))
         }
     };
     admitted.end(end).await;

@@ -14,7 +14,6 @@ use control::Control;
 use iop_transport::codes::CloseCode;
 use runs::Runs;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -58,8 +57,7 @@ async fn live(
 ) -> Problem {
     let Registration { connection, send, recv, welcome } = registration;
     compare_clocks(welcome.edge_time_ms);
-    let draining = AtomicBool::new(false);
-    let mut control = Control { connection, send, recv, providers, draining: &draining };
+    let mut control = Control { connection, send, recv, providers };
     match timeout(APPLIED_TIMEOUT, control.apply(&welcome.apply)).await {
         Ok(Ok(())) => welcomed(),
         Ok(Err(detail)) => return control.ended(&detail).await,
@@ -68,7 +66,7 @@ async fn live(
     tokio::select! {
         biased;
         problem = control.run() => problem,
-        error = runs.accept(connection, &draining) => Problem::after_welcome(&error),
+        error = runs.accept(connection) => Problem::after_welcome(&error),
     }
 }
 

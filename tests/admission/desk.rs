@@ -80,7 +80,7 @@ impl Desk {
     /// The answer to the retried request, and what else came of the returned lease.
     pub(crate) fn retry(&mut self, grant: &Grant) -> (Answer, Vec<Effect>) {
         let mut effects = self.apply(Command::Retry(grant.clone()));
-        let position = effects.iter().position(|effect| ticket_of(effect) == grant.pending.ticket);
+        let position = effects.iter().position(|effect| ticket_of(effect) == Some(grant.pending.ticket));
         (answer(effects.remove(position.expect("a retry is answered"))), effects)
     }
 
@@ -176,6 +176,10 @@ impl Desk {
         }
     }
 
+    pub(crate) fn in_flight(&self, node: &str) -> BTreeMap<Arc<str>, u32> {
+        self.machine.in_flight(node)
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.machine.next_deadline()
     }
@@ -202,14 +206,21 @@ fn answer(effect: Effect) -> Answer {
         Effect::Granted(grant) => Answer::Granted(grant),
         Effect::Queued { ticket } => Answer::Queued(ticket),
         Effect::Refused { refusal, .. } => Answer::Refused(refusal),
+        Effect::TellNode { .. } => panic!("an answer is for a request: {effect:?}"),
     }
 }
 
-fn ticket_of(effect: &Effect) -> Ticket {
+fn ticket_of(effect: &Effect) -> Option<Ticket> {
     match effect {
-        Effect::Granted(grant) => grant.pending.ticket,
-        Effect::Refused { ticket, .. } | Effect::Queued { ticket } => *ticket,
+        Effect::Granted(grant) => Some(grant.pending.ticket),
+        Effect::Refused { ticket, .. } | Effect::Queued { ticket } => Some(*ticket),
+        Effect::TellNode { .. } => None,
     }
+}
+
+/// What comes when the leases of a node fit its settings again.
+pub(crate) fn tell(node: &str) -> Effect {
+    Effect::TellNode { node: node.into() }
 }
 
 /// The grants; there is nothing else among the effects.

@@ -1,7 +1,7 @@
 //! A live change of settings. SPEC B [refresh-consistency]; that a config which does not validate changes nothing is shown
 //! where it is read.
 
-use super::desk::{Desk, ended, granted, grants};
+use super::desk::{Desk, ended, granted, grants, tell};
 use iop_edge::admission::{ProviderSpec, Refusal};
 use iop_tests::admission_model::{Setup, ask, slots};
 
@@ -44,8 +44,37 @@ fn capacity_below_in_flight_admits_nothing_until_use_falls_below_it() {
     assert_eq!(desk.refresh_everywhere(|setup| setup.provider("a/x", slots(1))), []);
     assert_eq!(desk.provider("a/x").in_flight, 3, "running requests stay");
     assert_eq!(desk.release(running[0]), []);
-    assert_eq!(desk.release(running[1]), []);
+    assert_eq!(
+        desk.release(running[1]),
+        [tell("a")],
+        "from here on nothing granted earlier needs the old capacity"
+    );
     assert_eq!(granted(&desk.release(running[2])), [waiting]);
+}
+
+// [refresh-consistency]
+#[test]
+fn capacity_raised_back_over_the_leases_that_are_out_leaves_nothing_to_tell() {
+    let mut desk = Desk::open(setup().provider("a/x", slots(3)));
+    let running: Vec<_> = (0..3).map(|_| desk.submit("m").granted().lease).collect();
+    desk.refresh(|setup| setup.provider("a/x", slots(1)));
+    desk.refresh(|setup| setup.provider("a/x", slots(3)));
+    for lease in running {
+        assert_eq!(desk.release(lease), []);
+    }
+}
+
+// [refresh-consistency]
+#[test]
+fn leases_held_are_told_by_node_with_those_of_a_provider_taken_out() {
+    let mut desk =
+        Desk::open(setup().provider("a/y", slots(1)).provider("b/z", slots(1)).model("o", &["a/y"]));
+    desk.submit("m").granted();
+    desk.submit("m").granted();
+    desk.submit("o").granted();
+    desk.refresh(|setup| setup.without_provider("a/x").without_model("m").without_model("n"));
+    assert_eq!(desk.in_flight("a"), [("x".into(), 2), ("y".into(), 1)].into());
+    assert_eq!(desk.in_flight("b"), [("z".into(), 0)].into());
 }
 
 // [refresh-consistency]
@@ -226,7 +255,7 @@ fn provider_taken_out_keeps_its_leases_and_ends_what_waits_for_it() {
     assert_eq!(effects, [ended(waiting, Refusal::ModelNotFound)]);
     assert_eq!(desk.snapshot().leases.active, 1);
     assert_eq!(desk.snapshot().providers.len(), 1, "it is not shown any more");
-    assert_eq!(desk.release(running.lease), []);
+    assert_eq!(desk.release(running.lease), [tell("a")]);
     assert_eq!(desk.snapshot().leases.active, 0);
 }
 

@@ -18,6 +18,7 @@ const EXPECTED: &[&str] = &[
     "granted at once",
     "granted from the queue",
     "late release of a fenced lease",
+    "node told",
     "online",
     "partly applied",
     "queued",

@@ -144,6 +144,12 @@ pub enum Effect {
         /// Whose.
         ticket: Ticket,
     },
+    /// The leases made under an older configuration have gone far enough: what was kept from the node because of them
+    /// (see [`crate::told`]) can be told now.
+    TellNode {
+        /// The node.
+        node: Arc<str>,
+    },
 }
 
 /// A lease given out.

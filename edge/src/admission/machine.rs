@@ -73,6 +73,12 @@ impl Machine {
         debug_assert!(self.counts_match(), "counters differ from the lease table");
     }
 
+    /// Leases held on the node's providers, by provider, those taken out of the settings included.
+    pub fn in_flight(&self, node: &str) -> BTreeMap<Arc<str>, u32> {
+        let of_node = self.providers.by_key.iter().filter(|(key, _)| &*key.node == node);
+        of_node.map(|(key, index)| (key.provider.clone(), self.providers.get(*index).in_flight)).collect()
+    }
+
     /// When [`Command::Tick`] is due: the moment the request that has waited longest times out, or a provider that was
     /// set aside may be tried again.
     pub fn next_deadline(&self) -> Option<Duration> {
@@ -101,7 +107,7 @@ impl Machine {
     }
 
     fn retry(&mut self, grant: Grant, effects: &mut Vec<Effect>) {
-        let freed = self.return_lease(grant.lease);
+        let freed = self.return_lease(grant.lease, effects);
         let mut pending = grant.pending;
         if !pending.refused_by.contains(&grant.provider) {
             pending.refused_by.push(grant.provider);
@@ -200,14 +206,17 @@ impl Machine {
     }
 
     fn release(&mut self, lease: LeaseId, effects: &mut Vec<Effect>) {
-        let freed = self.return_lease(lease);
+        let freed = self.return_lease(lease, effects);
         self.hand_out(&freed, effects);
     }
 
-    fn return_lease(&mut self, id: LeaseId) -> Freed {
+    fn return_lease(&mut self, id: LeaseId, effects: &mut Vec<Effect>) -> Freed {
         let mut freed = Freed::default();
         if let Some(lease) = self.leases.release(id) {
             self.uncount(&lease, &mut freed);
+            if self.providers.get(lease.provider).fits_again() {
+                effects.push(Effect::TellNode { node: self.providers.key(lease.provider).node.clone() });
+            }
             self.end_trial(lease.provider, id);
         }
         freed

@@ -79,6 +79,12 @@ impl Slots {
         self.aside.as_deref().map_or(0, |aside| aside.failures)
     }
 
+    /// Whether the lease that was just given back is the last of those that the settings have no place for: they were
+    /// made before the capacity was lowered, or the provider taken out.
+    pub(super) fn fits_again(&self) -> bool {
+        self.in_flight == if self.removed { 0 } else { self.spec.capacity }
+    }
+
     pub(super) fn take(&mut self, long: bool, lease: u64) {
         self.in_flight += 1;
         self.long_in_flight += u32::from(long);

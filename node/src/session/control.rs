@@ -6,7 +6,6 @@ use crate::providers::Providers;
 use iop_transport::session::{ControlRecv, ControlSend};
 use iop_transport::wire::{Apply, EdgeMessage, NodeMessage};
 use iop_transport::{Connection, endpoint};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The stream's both halves, and what its messages change.
 pub(super) struct Control<'a> {
@@ -14,8 +13,6 @@ pub(super) struct Control<'a> {
     pub(super) send: &'a mut ControlSend<NodeMessage>,
     pub(super) recv: &'a mut ControlRecv<EdgeMessage>,
     pub(super) providers: &'a Providers,
-    /// Whether the edge has said that no run will come any more.
-    pub(super) draining: &'a AtomicBool,
 }
 
 impl Control<'_> {
@@ -26,8 +23,8 @@ impl Control<'_> {
                 Ok(Some(EdgeMessage::Apply(apply))) => self.apply(&apply).await,
                 Ok(Some(EdgeMessage::Ping { nonce })) => self.answer(&NodeMessage::Pong { nonce }).await,
                 Ok(Some(EdgeMessage::Drain)) => {
-                    tracing::info!("the edge drains this node; no further run is taken");
-                    self.draining.store(true, Ordering::Relaxed);
+                    // For people only: a run that was granted before may still be on its way, and is welcome.
+                    tracing::info!("the edge drains this node: it grants no further run here");
                     Ok(())
                 }
                 Ok(Some(EdgeMessage::Welcome(_))) => return broken(self.connection, "a second Welcome"),

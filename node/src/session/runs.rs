@@ -1,13 +1,10 @@
 //! The runs of one connection: a task each, and an end that is awaited. What a run does is decided elsewhere.
 
-use crate::execution::refuse;
 use crate::providers::Providers;
 use iop_transport::tunnel::{HeadError, NodeRun};
-use iop_transport::wire::RefusalReason;
 use iop_transport::{Connection, ConnectionError};
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -29,30 +26,23 @@ impl Runs {
     }
 
     /// Takes runs until the connection ends.
-    pub(super) async fn accept(&mut self, connection: &Connection, draining: &AtomicBool) -> ConnectionError {
+    pub(super) async fn accept(&mut self, connection: &Connection) -> ConnectionError {
         loop {
             tokio::select! {
                 biased;
                 Some(ended) = self.tasks.join_next() => report(ended),
                 stream = connection.accept_bi() => match stream {
-                    Ok((send, recv)) => self.start(NodeRun::accept(send, recv), draining.load(Ordering::Relaxed)),
+                    Ok((send, recv)) => self.start(NodeRun::accept(send, recv)),
                     Err(error) => return error,
                 },
             }
         }
     }
 
-    fn start(
-        &mut self,
-        head: impl Future<Output = Result<NodeRun, HeadError>> + Send + 'static,
-        draining: bool,
-    ) {
+    fn start(&mut self, head: impl Future<Output = Result<NodeRun, HeadError>> + Send + 'static) {
         let (providers, generation) = (Arc::clone(&self.providers), self.generation);
         let task = async move {
             match head.await {
-                Ok(run) if draining => {
-                    refuse(run, RefusalReason::Draining, "the node is being drained").await
-                }
                 Ok(run) => providers.serve(run, generation).await,
                 // The edge may cancel a run before its head has arrived.
                 Err(error) => tracing::debug!(%error, "a run without a head"),

@@ -58,7 +58,8 @@ async fn each_input_gets_its_vector_in_order() {
 }
 
 #[tokio::test]
-async fn a_body_that_it_does_not_understand_and_an_operation_of_another_adapter_are_bad_requests() {
+async fn a_body_that_it_does_not_understand_is_a_bad_request_and_an_operation_of_another_adapter_is_not_for_it()
+ {
     let lab = Lab::start([echo("echo", 3, 0, 1), openai("llama", "http://127.0.0.1:1", 1)]).await;
     for body in [&b""[..], b"{", b"[1]", b"\xff\xff", br#"{"messages":{}}"#] {
         for operation in [Operation::Chat, Operation::Completion, Operation::Embeddings] {
@@ -67,12 +68,12 @@ async fn a_body_that_it_does_not_understand_and_an_operation_of_another_adapter_
         }
     }
     let refusal = lab.chat("echo").await.refusal();
-    assert_eq!(refusal.reason, RefusalReason::BadRequest);
-    assert_eq!(refusal.detail, "the echo adapter takes no tunnel runs");
+    assert_eq!(refusal.reason, RefusalReason::UnknownProvider);
+    assert_eq!(refusal.detail, "its echo adapter takes no tunnel runs");
     let (_, run) = lab.open("llama", normalized(Operation::Chat), CHAT).await;
     let refusal = Outcome::of(run).await.refusal();
-    assert_eq!(refusal.reason, RefusalReason::BadRequest);
-    assert_eq!(refusal.detail, "the openai adapter takes tunnel runs only");
+    assert_eq!(refusal.reason, RefusalReason::UnknownProvider);
+    assert_eq!(refusal.detail, "its openai adapter takes tunnel runs only");
 }
 
 #[tokio::test]

@@ -53,11 +53,11 @@ async fn tunnel_and_normalized_runs_of_one_provider_share_its_gate() {
     // The gates are each provider's own, and open again with the run that filled them.
     drop(first_said);
     lab.returned(lease).await;
-    assert_eq!(refused(lab.chat("echo")).await.0, RefusalReason::BadRequest);
+    assert_eq!(refused(lab.chat("echo")).await.0, RefusalReason::UnknownProvider);
     engine.release_all();
     assert_eq!(first.await.expect("no panic").answer().0, 200);
     let (_, second) = lab.open("llama", normalized(Operation::Chat), CHAT).await;
-    assert_eq!(refused(Outcome::of(second)).await.0, RefusalReason::BadRequest);
+    assert_eq!(refused(Outcome::of(second)).await.0, RefusalReason::UnknownProvider);
 }
 
 #[tokio::test]

@@ -180,7 +180,7 @@ async fn a_request_that_ollama_cannot_run_is_refused_and_not_sent() {
         assert_eq!(refusal.reason, RefusalReason::BadRequest, "{refusal:?}");
     }
     let refusal = lab.chat("ol").await.refusal();
-    assert_eq!(refusal.detail, "the ollama adapter takes no tunnel runs");
+    assert_eq!(refusal.detail, "its ollama adapter takes no tunnel runs");
     assert_eq!(engine.look(|log| log.connections_opened), 0);
 }
 

@@ -34,7 +34,7 @@ impl Ledger {
 
     /// Enters effects in the order in which the machine gave them. `answered` is the ticket that must be among them.
     pub(super) fn enter(&mut self, effects: &[Effect], answered: Option<Ticket>) -> Result<(), String> {
-        let mut tickets: Vec<Ticket> = effects.iter().map(ticket_of).collect();
+        let mut tickets: Vec<Ticket> = effects.iter().filter_map(ticket_of).collect();
         tickets.sort();
         if tickets.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(format!("two effects of one command for one ticket: {effects:?}"));
@@ -43,7 +43,10 @@ impl Ledger {
             return Err(format!("{answered:?} got no answer: {effects:?}"));
         }
         for effect in effects {
-            let ticket = ticket_of(effect);
+            let Some(ticket) = ticket_of(effect) else {
+                self.enter_one(effect, false)?;
+                continue;
+            };
             let asked = answered == Some(ticket);
             if self.ended.contains(&ticket) || self.running.iter().any(|grant| grant.pending.ticket == ticket)
             {
@@ -79,6 +82,7 @@ impl Ledger {
                 self.count("queued");
                 self.waiting.insert(*ticket);
             }
+            Effect::TellNode { .. } => self.count("node told"),
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ impl Model {
             Command::Submit(request) => self.submit(now, request, &mut effects),
             Command::Retry(grant) => self.retry(grant, &mut effects),
             Command::Cancel(ticket) => self.waiting.retain(|pending| pending.ticket != *ticket),
-            Command::Release(lease) => self.release(*lease),
+            Command::Release(lease) => self.release(*lease, &mut effects),
             Command::NodeOnline { node, generation } => self.node_online(node, *generation),
             Command::NodeOffline { node, generation } => self.node_offline(node, *generation),
             Command::Applied { node, generation, providers } => self.applied(node, *generation, providers),
@@ -143,7 +143,7 @@ impl Model {
     }
 
     fn retry(&mut self, grant: &Grant, effects: &mut Vec<Effect>) {
-        self.release(grant.lease);
+        self.release(grant.lease, effects);
         let mut pending = grant.pending.clone();
         let ticket = pending.ticket;
         pending.refused_by.push(grant.provider.clone());
@@ -160,17 +160,28 @@ impl Model {
         if self.waiting.iter().any(|pending| pending.ticket == ticket) {
             effects.push(Effect::Queued { ticket });
         }
-        for effect in effects.iter_mut().filter(|effect| ticket_of(effect) == ticket) {
+        for effect in effects.iter_mut().filter(|effect| ticket_of(effect) == Some(ticket)) {
             if let Effect::Refused { refusal: refusal @ Refusal::Unavailable, .. } = effect {
                 *refusal = Refusal::NoOtherProvider;
             }
         }
     }
 
-    fn release(&mut self, lease: LeaseId) {
-        let before = self.leases.len();
-        self.leases.retain(|held| held.id != lease);
-        self.released += (before - self.leases.len()) as u64;
+    fn release(&mut self, lease: LeaseId, effects: &mut Vec<Effect>) {
+        let Some(position) = self.leases.iter().position(|held| held.id == lease) else { return };
+        let provider = self.leases[position].provider.clone();
+        let was_over = self.is_over(&provider);
+        self.leases.remove(position);
+        self.released += 1;
+        if was_over && !self.is_over(&provider) {
+            effects.push(Effect::TellNode { node: provider.node });
+        }
+    }
+
+    /// Whether more leases are out than the settings have a place for.
+    fn is_over(&self, provider: &ProviderKey) -> bool {
+        let capacity = self.config.providers.get(provider).map_or(0, |spec| spec.capacity);
+        self.in_flight(provider, false) > capacity as usize
     }
 
     fn node_online(&mut self, id: &Arc<str>, generation: Generation) {
@@ -368,10 +379,11 @@ impl Model {
     }
 }
 
-/// Whose effect it is.
-pub(super) fn ticket_of(effect: &Effect) -> Ticket {
+/// Whose effect it is, if it is a request's.
+pub(super) fn ticket_of(effect: &Effect) -> Option<Ticket> {
     match effect {
-        Effect::Granted(grant) => grant.pending.ticket,
-        Effect::Refused { ticket, .. } | Effect::Queued { ticket } => *ticket,
+        Effect::Granted(grant) => Some(grant.pending.ticket),
+        Effect::Refused { ticket, .. } | Effect::Queued { ticket } => Some(*ticket),
+        Effect::TellNode { .. } => None,
     }
 }

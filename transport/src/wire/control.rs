@@ -25,7 +25,7 @@ pub enum EdgeMessage {
         /// Returned unchanged.
         nonce: u64,
     },
-    /// No run will come any more; what runs may end.
+    /// No further run will be granted; what was granted may come and end.
     Drain,
 }
 

@@ -93,10 +93,8 @@ pub enum RefusalReason {
     GateFull,
     /// The head carries a generation that this connection does not own.
     StaleGeneration,
-    /// No such provider on this node.
+    /// No such provider on this node, or none any more that takes such a run.
     UnknownProvider,
-    /// The node is leaving.
-    Draining,
     /// The inference server does not accept connections.
     Unreachable,
     /// The inference server was asked and took too long to begin.

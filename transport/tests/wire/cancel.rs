@@ -205,7 +205,7 @@ async fn a_node_that_goes_on_sending_after_a_cancel_loses_its_connection_too() {
 async fn a_node_that_never_ends_a_refused_run_is_cancelled_and_then_loses_its_connection() {
     let link = patient_link().await;
     let (mut run, mut node, mut drops) = opened(&link, Vec::new()).await;
-    let refused = RunReply::Refused(Refusal { reason: RefusalReason::Draining, detail: String::new() });
+    let refused = RunReply::Refused(Refusal { reason: RefusalReason::Busy, detail: String::new() });
     within(node.reply.head(&refused)).await.expect("a live stream");
     assert_eq!(within(run.reply()).await, Ok(refused));
     tokio::time::pause();
