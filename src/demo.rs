@@ -24,11 +24,25 @@ struct Server {
 }
 
 pub(crate) async fn run(options: Demo) -> Result<ExitCode, Failure> {
+    refuse_others(&options)?;
     let stop = signals::stop()?;
     if options.smoke {
         return smoke::run(options, stop).await;
     }
     serve(&options, stop, greet).await
+}
+
+/// A demo asks nobody for a key, so neither its clients nor its operators may be on other machines.
+fn refuse_others(options: &Demo) -> Result<(), Failure> {
+    let listeners = [("--http", options.http, "auth.keys"), ("--admin", options.admin, "admin.key_env")];
+    match listeners.into_iter().find(|(_, address, _)| !address.ip().is_loopback()) {
+        None => Ok(()),
+        Some((option, address, setting)) => Err(Failure::config(format!(
+            "{option} {address} is not a loopback address, and a demo asks for no key: give it {option} :{}, or run \
+             `iop edge` with `{setting}` set",
+            address.port()
+        ))),
+    }
 }
 
 /// Runs edge and node until they are stopped. `ready` is called once, with the first model's name, when they answer.

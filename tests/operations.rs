@@ -1,8 +1,10 @@
-//! What operators see and change while the product runs: queue policy, long requests, refresh, keys, memory, events,
+//! What operators see and change while the product runs: queue policy, long requests, refresh, keys, bounds, memory, events,
 //! snapshot, all through processes of the built binary. The rules of admission by themselves are tested in `admission`.
 
 #[path = "operations/aside.rs"]
 mod aside;
+#[path = "operations/bounds.rs"]
+mod bounds;
 #[path = "operations/clients.rs"]
 mod clients;
 #[path = "operations/contract.rs"]
@@ -21,6 +23,8 @@ mod lab;
 mod long;
 #[path = "operations/memory.rs"]
 mod memory;
+#[path = "operations/operators.rs"]
+mod operators;
 #[path = "operations/queue.rs"]
 mod queue;
 #[path = "operations/refresh.rs"]

@@ -98,6 +98,9 @@ pub enum CorsOrigins {
 pub struct Admin {
     /// TCP address; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// What operators must show; no client has the same. None: whoever reaches the listener is let in, and `listen` is
+    /// loopback.
+    pub key: Option<Secret>,
 }
 
 /// The deployment's certificates.
@@ -249,7 +252,7 @@ pub struct Candidate {
 }
 
 impl EdgeConfig {
-    /// Reads the file at `path`, taking client keys from this process's environment. Blocks on the disk.
+    /// Reads the file at `path`, taking keys from this process's environment. Blocks on the disk.
     ///
     /// # Errors
     /// When the file cannot be read, or with every issue of it.
@@ -289,7 +292,9 @@ impl EdgeConfig {
         let http_listen = http.as_ref().map_err(|no| *no).and_then(|section| section.read("listen"));
         let auth = auth::auth(&file, environment, &http, http_listen);
         let http = http.and_then(|section| listeners::http(&section, http_listen, origin));
-        let admin = file.section("admin", &ADMIN).and_then(|section| listeners::admin(&section, http_listen));
+        let admin = file
+            .section("admin", &ADMIN)
+            .and_then(|section| listeners::admin(&section, http_listen, auth.as_ref(), environment));
         let certs = file.section("certs", &EDGE_CERTS).and_then(|section| listeners::certs(&section, origin));
         let provider_pool = file.section("provider_pool", &PROVIDER_POOL).and_then(|s| listeners::pool(&s));
         let (nodes, roster) = provider::nodes(&file);

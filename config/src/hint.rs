@@ -11,7 +11,7 @@ const MAX_PLACES: usize = 2;
 
 /// What is expected in place of the unknown `name` in a section of a file of this kind.
 pub(crate) fn for_unknown_key(kind: Kind, shape: &Shape, name: &str) -> String {
-    if let Some(meant) = nearest(shape, name, 2) {
+    if let Some(meant) = nearest(shape, name, 2).or_else(|| variable(shape, name)) {
         return did_you_mean(meant);
     }
     if name.contains("queue") && shape.path != PROVIDER_POOL.path {
@@ -52,6 +52,12 @@ fn nearest(shape: &Shape, name: &str, limit: usize) -> Option<&'static str> {
     let distance = |key: &'static str| (strsim::osa_distance(key, name), key);
     let (errors, key) = shape.keys.iter().map(|key| distance(key.name)).min()?;
     (errors <= limit).then_some(key)
+}
+
+/// The key of this section that names the variable with what `name` would have held.
+fn variable(shape: &Shape, name: &str) -> Option<&'static str> {
+    let mut keys = shape.keys.iter().map(|key| key.name);
+    keys.find(|key| key.strip_suffix("_env") == Some(name))
 }
 
 /// The sections that know a key of this name, if they are few.

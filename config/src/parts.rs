@@ -64,7 +64,14 @@ fn sections(config: &EdgeConfig) -> Vec<Part> {
                 ("key", optional(http.tls.as_ref().map(|tls| tls.key.display()))),
             ],
         ),
-        section(&ADMIN, vec![("listen", admin.listen.to_string())]),
+        section(
+            &ADMIN,
+            vec![
+                ("listen", admin.listen.to_string()),
+                // No key is empty, so that none differs from every key.
+                ("key_env", admin.key.as_ref().map_or("", crate::Secret::expose).to_owned()),
+            ],
+        ),
         section(&EDGE_CERTS, vec![("dir", certs.dir.display().to_string())]),
         section(
             &PROVIDER_POOL,

@@ -1,16 +1,21 @@
 //! The control plane's listener: JSON under `/admin/v1`. It reads the same state that admits, and changes it only through
 //! a refresh of the configuration.
 
+#[cfg(test)]
+mod contract;
 mod event_stream;
+mod guard;
 mod snapshot;
 
 use crate::desk::Desk;
 use crate::events::Events;
 use crate::live::Live;
+use crate::quiet::{Quiet, Who};
 use crate::refresh::Refresher;
 use crate::registry::{Order, Registry};
 use bytes::Bytes;
 use event_stream::EventStream;
+use guard::Stranger;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -18,7 +23,19 @@ use hyper::body::Incoming;
 use iop_config::LoadError;
 use serde::Serialize;
 use std::convert::Infallible;
+use std::num::NonZeroUsize;
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use event_stream::Subscribers;
+pub(crate) use guard::Guard;
+
+/// Connections of operators at a time. Far above what people and their tools need, and far below what costs the edge
+/// memory or file descriptors that clients need.
+pub(crate) const MAX_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
+
+/// Requests at a time on one connection of HTTP/2: a tool asks for one thing after the other, and a whole snapshot waits in
+/// memory for each that takes nothing of its answer.
+pub(crate) const MAX_STREAMS: u32 = 8;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -30,6 +47,9 @@ pub(crate) struct Admin {
     pub(crate) live: Live,
     pub(crate) refresher: Refresher,
     pub(crate) events: Events,
+    pub(crate) guard: Guard,
+    pub(crate) subscribers: Subscribers,
+    pub(crate) quiet: Quiet,
     /// Ends the streams of events.
     pub(crate) stop: CancellationToken,
 }
@@ -50,11 +70,17 @@ struct Draining<'a> {
 impl Admin {
     /// Answers one request.
     pub(crate) async fn handle(self, request: Request<Incoming>) -> Response<Body> {
+        if let Err(stranger) = self.guard.check(request.headers()) {
+            return self.turn_away(stranger);
+        }
         let (method, path) = (request.method(), request.uri().path());
         let is_get = matches!(*method, Method::GET | Method::HEAD);
         match path {
             "/admin/v1/snapshot" if is_get => json(StatusCode::OK, &snapshot::take(&self)),
-            "/admin/v1/events" if is_get => EventStream::response(&self),
+            "/admin/v1/events" if is_get => match self.subscribers.join() {
+                Ok(place) => EventStream::response(&self, place),
+                Err(full) => problem(StatusCode::TOO_MANY_REQUESTS, &full.to_string()),
+            },
             "/admin/v1/refresh" if method == Method::POST => self.refresh(request.uri().query()).await,
             "/admin/v1/drain" if method == Method::POST => self.drain(request.uri().query()),
             "/admin/v1/snapshot" | "/admin/v1/events" => not_allowed("GET"),
@@ -65,6 +91,16 @@ impl Admin {
                  POST /admin/v1/drain?node=ID",
             ),
         }
+    }
+
+    /// Says so to the stranger, and to the log as long as it is not a flood.
+    fn turn_away(&self, stranger: Stranger) -> Response<Body> {
+        if let Some(left_out) = self.quiet.may_say(Who::Stranger) {
+            tracing::warn!(error = %stranger, left_out, "turned a request of an operator away");
+        }
+        let mut response = problem(StatusCode::UNAUTHORIZED, &stranger.to_string());
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        response
     }
 
     /// Sends a node no further run. It stays so until the node connects again.

@@ -46,6 +46,9 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, AnswerBroken>;
 #[error("the answer broke off: {0}")]
 pub(crate) struct AnswerBroken(pub(crate) String);
 
+/// Most requests at a time on one HTTP/2 connection. Beyond any client's need: who has to wait shall wait in the one queue.
+pub(crate) const MAX_STREAMS: u32 = 1024;
+
 /// Says long or normal where the estimate would be wrong.
 const CONTEXT_HEADER: &str = "x-iop-context";
 

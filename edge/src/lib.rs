@@ -3,6 +3,7 @@
 mod accept;
 mod admin;
 pub mod admission;
+mod bearer;
 mod control;
 mod desk;
 mod dispatch;
@@ -26,7 +27,7 @@ pub use listeners::{Accept, Addresses, ClientStream, ListenError, Listeners};
 pub use refresh::{ConfigFile, ConfigSource, Loading, Reading};
 pub use server::HttpTlsError;
 
-use admin::Admin;
+use admin::{Admin, Guard, Subscribers};
 use desk::Desk;
 use events::Events;
 use gateway::Gateway;
@@ -121,17 +122,32 @@ impl Edge {
         let admin = Admin {
             desk: desk.clone(),
             registry: registry.clone(),
+            guard: Guard::new(live.clone(), addresses.admin),
             live,
             refresher: refresher.clone(),
             events,
+            subscribers: Subscribers::default(),
+            quiet: sessions.quiet.clone(),
             stop: stop.clone(),
         };
 
         let tracker = TaskTracker::new();
-        let door = Door { listener: listeners.admin, tls: None, stall_limit: stall_limit.clone() };
+        let door = Door {
+            listener: listeners.admin,
+            tls: None,
+            stall_limit: stall_limit.clone(),
+            max_connections: Some(admin::MAX_CONNECTIONS),
+            max_streams: admin::MAX_STREAMS,
+        };
         let operators = server::serve(door, stop.clone(), move |request| admin.clone().handle(request));
         tracker.spawn(operators);
-        let door = Door { listener: listeners.http, tls: listeners.tls, stall_limit };
+        let door = Door {
+            listener: listeners.http,
+            tls: listeners.tls,
+            stall_limit,
+            max_connections: None,
+            max_streams: gateway::MAX_STREAMS,
+        };
         let http = server::serve(door, shutdown, move |request| gateway.clone().handle(request));
         ready(addresses);
         tokio::select! {

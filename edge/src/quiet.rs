@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 /// Lines about one party within one [`PERIOD`]. A node that flaps at its shortest interval stays below it.
-const LINES: u32 = 20;
+pub(crate) const LINES: u32 = 20;
 
 /// The time in which lines are counted.
-const PERIOD: Duration = Duration::from_secs(10);
+pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 
 /// Whose lines are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

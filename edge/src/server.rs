@@ -3,6 +3,7 @@
 mod connection;
 mod pace;
 mod paced_body;
+mod places;
 mod tls;
 
 use crate::listeners::Accept;
@@ -12,8 +13,10 @@ use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper_util::server::graceful::GracefulShutdown;
 use paced_body::BodyError;
+use places::Places;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -24,7 +27,7 @@ use tracing::{debug, warn};
 
 pub(crate) use connection::prepare;
 #[cfg(test)]
-pub(crate) use connection::{HANDSHAKE_TIMEOUT, HEAD_BYTES, HEADER_TIMEOUT, STREAMS, UNSENT_BYTES};
+pub(crate) use connection::{HANDSHAKE_TIMEOUT, HEAD_BYTES, HEADER_TIMEOUT, UNSENT_BYTES};
 pub(crate) use pace::{ClientPace, StallLimit};
 #[cfg(test)]
 pub(crate) use paced_body::PIECE_BYTES;
@@ -50,6 +53,10 @@ pub(crate) struct Door {
     pub(crate) tls: Option<Tls>,
     /// How long a client may take nothing of its answer.
     pub(crate) stall_limit: StallLimit,
+    /// Most connections at a time; beyond it, one that is idle leaves for each new one. `None`: no bound but the system's.
+    pub(crate) max_connections: Option<NonZeroUsize>,
+    /// Most requests at a time on one HTTP/2 connection.
+    pub(crate) max_streams: u32,
 }
 
 /// Serves connections until `shutdown`, then lets running requests end within a bound.
@@ -60,7 +67,8 @@ where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<BodyError>,
 {
-    let Door { mut listener, tls, stall_limit } = door;
+    let Door { mut listener, tls, stall_limit, max_connections, max_streams } = door;
+    let places = max_connections.map(Places::new);
     let graceful = GracefulShutdown::new();
     let running = TaskTracker::new();
     let service = {
@@ -90,6 +98,8 @@ where
                     pace: ClientPace::default(),
                     stall_limit: stall_limit.clone(),
                     graceful: graceful.watcher(),
+                    place: places.as_ref().map(Places::take),
+                    max_streams,
                 };
                 tokio::spawn(connection.run(stream, tls.clone(), service.clone()));
             }

@@ -5,7 +5,7 @@ mod plan;
 
 pub use plan::Plan;
 
-use crate::http::{Call, send};
+use crate::http::{Answer, Call, send};
 use crate::process::{Process, Program, Signal};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -63,7 +63,8 @@ impl Deployment {
             run(&iop, here, &["certs", "issue", "--dir", "pki", "--node", &node]).await;
         }
         write(&here.join("edge.yaml"), &plan.edge);
-        let mut edge = program(&iop, here, "edge", &["edge", "--config", "edge.yaml"]).start();
+        let edge = program(&iop, here, "edge", &["edge", "--config", "edge.yaml"]);
+        let mut edge = plan.edge_env.iter().fold(edge, |edge, (name, value)| edge.env(name, value)).start();
         let ready = edge.wait_for_ready(PROCESS_DEADLINE).await;
         let (http, admin) = (address(&ready, "http"), address(&ready, "admin"));
         let quic = SocketAddr::from(([127, 0, 0, 1], address(&ready, "quic").port()));
@@ -127,10 +128,21 @@ impl Deployment {
     /// # Panics
     /// When the edge does not answer 200.
     pub async fn snapshot(&self) -> Value {
-        let answer =
-            send(self.admin, Call::get("/admin/v1/snapshot")).await.expect("the admin listener answers");
+        let answer = self.ask_admin(Call::get("/admin/v1/snapshot")).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
+    }
+
+    /// Asks the admin listener, with the plan's key where it has one.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub async fn ask_admin(&self, call: Call) -> Answer {
+        let call = match &self.plan.admin_key {
+            Some(key) => call.header("authorization", &format!("Bearer {key}")),
+            None => call,
+        };
+        send(self.admin, call).await.expect("the admin listener answers")
     }
 
     /// A path inside the deployment's directory.

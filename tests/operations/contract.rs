@@ -1,6 +1,7 @@
 //! Holds edge/CONTRACT-admin.md true against a running edge: every field, word and event of its tables is seen, and nothing
 //! is seen that does not stand in them. [contract-spec-sync]
 
+use crate::bounds::SUBSCRIBERS;
 use crate::lab::{Lab, MODELS, NODE, PROVIDER, chat, plan};
 use crate::subscriber::{Stalled, Subscriber};
 use iop_edge::admission::Refusal;
@@ -234,10 +235,19 @@ async fn errors_have_the_status_of_the_contract() {
         (post("/admin/v1/snapshot"), 405, "GET"),
         (post("/admin/v1/refresh"), 422, ""),
     ];
+    let mut streams = Vec::new();
+    for _ in 0..SUBSCRIBERS {
+        streams.push(Subscriber::open(&lab).await);
+    }
+    let keyed = Lab::start_edge(plan(&engine, 1).admin_key("operators-key")).await;
+    let calls = calls.map(|(call, status, allow)| (lab.admin, call, status, allow)).into_iter().chain([
+        (lab.admin, Call::get("/admin/v1/events"), 429, ""),
+        (keyed.admin, Call::get("/admin/v1/snapshot"), 401, ""),
+    ]);
     let mut statuses = BTreeSet::new();
-    for (call, status, allow) in calls {
+    for (admin, call, status, allow) in calls {
         let path = call.path.clone();
-        let answer = send(lab.admin, call).await.expect("an answer");
+        let answer = send(admin, call).await.expect("an answer");
         assert_eq!((answer.status.as_u16(), answer.header("allow")), (status, allow), "{path}");
         assert!(answer.json()["error"].is_string(), "{answer:?}");
         statuses.insert(status.to_string());

@@ -160,7 +160,7 @@ impl Lab {
     /// `POST /admin/v1/refresh`.
     pub(crate) async fn refresh(&self, query: &str) -> Answer {
         let call = Call::new("POST".parse().expect("a method"), &format!("/admin/v1/refresh{query}"));
-        send(self.iop.admin, call).await.expect("the admin listener answers")
+        self.iop.ask_admin(call).await
     }
 
     /// Rewrites the edge's file and puts it in force. Returns the report.

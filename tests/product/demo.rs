@@ -1,6 +1,6 @@
 //! `iop demo` with the built-in model: what it prints is true, both names answer, and it leaves nothing behind.
 
-use crate::lab::{DEADLINE, EXIT_LIMIT, Site, curl_arguments, curl_request};
+use crate::lab::{DEADLINE, EXIT_LIMIT, Site, assert_failed, curl_arguments, curl_request};
 use iop_tests::http::{Call, open, send};
 #[cfg(feature = "real")]
 use iop_tests::process::Program;
@@ -167,6 +167,18 @@ async fn two_models_of_a_provider_with_capacity_1_take_turns_and_are_both_answer
     let leases = demo.snapshot().await["leases"].take();
     assert_eq!(leases, json!({"active": 0, "acquired_total": 2, "released_total": 2, "fenced_total": 0}));
     demo.stop(Signal::INT).await;
+}
+
+#[tokio::test]
+async fn a_demo_that_other_machines_could_call_is_refused_with_both_ways_out() {
+    for (option, address, ways) in [
+        ("--http", "0.0.0.0:8080", ["--http :8080", "`iop edge` with `auth.keys`"]),
+        ("--admin", "[::]:9090", ["--admin :9090", "`iop edge` with `admin.key_env`"]),
+    ] {
+        let finished = Site::empty().run(&["demo", option, address]).await;
+        assert_failed(&finished, 2, &[&[option, address, "not a loopback address"][..], &ways].concat());
+        assert_eq!(finished.stderr.len(), 1, "one line says it all: {finished:#?}");
+    }
 }
 
 #[tokio::test]

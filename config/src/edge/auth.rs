@@ -1,4 +1,4 @@
-//! Compiles the clients' keys. Their text comes from the file or the environment and goes nowhere but into a Secret.
+//! Compiles keys. Their text comes from the file or the environment and goes nowhere but into a Secret.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -66,7 +66,8 @@ fn key(section: &Section<'_>, environment: Environment<'_>) -> Result<Secret, No
     }
 }
 
-fn from_environment(
+/// The key in the variable that `key_env` of the section names.
+pub(super) fn from_environment(
     section: &Section<'_>,
     environment: Environment<'_>,
     name: &EnvName,

@@ -4,11 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Admin, CorsOrigins, EdgeCerts, Http, HttpTls, ProviderPool, Quic};
+use super::auth::from_environment;
+use super::{Admin, Auth, CorsOrigins, EdgeCerts, Http, HttpTls, ProviderPool, Quic};
 use crate::issue::NoValue;
-use crate::load::beside;
-use crate::names::Origin;
+use crate::load::{Environment, beside};
+use crate::names::{EnvName, Origin};
 use crate::schema::HTTP_TLS;
+use crate::secret::Secret;
 use crate::section::Section;
 use crate::tree::{Value, index_path};
 
@@ -72,15 +74,47 @@ fn cors_origins(section: &Section<'_>) -> Result<CorsOrigins, NoValue> {
     }
 }
 
-/// A second TCP listener must not want the port of the first: the system would refuse it only at start.
-pub(super) fn admin(section: &Section<'_>, http: Result<SocketAddr, NoValue>) -> Result<Admin, NoValue> {
-    let listen = section.read("listen")?;
+pub(super) fn admin(
+    section: &Section<'_>,
+    http: Result<SocketAddr, NoValue>,
+    clients: Result<&Auth, &NoValue>,
+    environment: Environment<'_>,
+) -> Result<Admin, NoValue> {
+    let listen = admin_listen(section, http);
+    let key = admin_key(section, clients, environment);
+    Ok(Admin { listen: listen?, key: key? })
+}
+
+/// A second TCP listener must not want the port of the first: the system would refuse it only at start. And without a key
+/// it must not be where others than this machine's users can call.
+fn admin_listen(section: &Section<'_>, http: Result<SocketAddr, NoValue>) -> Result<SocketAddr, NoValue> {
+    let listen: SocketAddr = section.read("listen")?;
+    let refused = |expected: String| Err(section.issue("listen", format!("`{listen}`"), expected));
     match http {
         Ok(http) if collide(listen, http) => {
-            let expected = format!("an address that `http.listen`, {http}, does not take");
-            Err(section.issue("listen", format!("`{listen}`"), expected))
+            refused(format!("an address that `http.listen`, {http}, does not take"))
         }
-        _ => Ok(Admin { listen }),
+        _ if !listen.ip().is_loopback() && !section.is_written("key_env") => {
+            refused("a loopback address while there is no `admin.key_env`, or a key there".to_owned())
+        }
+        _ => Ok(listen),
+    }
+}
+
+/// A client that held the operators' key could do all that they can.
+fn admin_key(
+    section: &Section<'_>,
+    clients: Result<&Auth, &NoValue>,
+    environment: Environment<'_>,
+) -> Result<Option<Secret>, NoValue> {
+    let Some(name) = section.optional::<EnvName>("key_env")? else { return Ok(None) };
+    let key = from_environment(section, environment, &name)?;
+    match clients.ok().and_then(|auth| auth.keys.iter().find(|client| client.key == key)) {
+        Some(client) => {
+            let found = format!("the same key as the client `{}` has", client.name);
+            Err(section.issue("key_env", found, "a key of its own"))
+        }
+        None => Ok(Some(key)),
     }
 }
 

@@ -75,8 +75,13 @@ pub(crate) static HTTP_TLS: Shape = Shape {
     ],
 };
 
-pub(crate) static ADMIN: Shape =
-    Shape { path: "admin", keys: &[Key::new("listen", LISTEN, Means("127.0.0.1:9090"), Restart)] };
+pub(crate) static ADMIN: Shape = Shape {
+    path: "admin",
+    keys: &[
+        Key::new("listen", LISTEN, Means("127.0.0.1:9090"), Restart),
+        Key::new("key_env", Text(EnvName::EXPECTED), Leaves("no key is asked for"), Live).secret(),
+    ],
+};
 
 pub(crate) static EDGE_CERTS: Shape =
     Shape { path: "certs", keys: &[Key::new("dir", Text("the path of a folder"), Refused, Restart)] };

@@ -37,6 +37,7 @@ fn a_change_of_any_setting_is_shown_and_goes_where_its_key_says() {
         ("http.tls.key", json!("/b.key"), "http.tls: key /keys/tls.key -> /b.key"),
         ("http.cors_origins", json!(["*"]), "http: cors_origins [https://a.example] -> [*]"),
         ("admin.listen", json!("127.0.0.1:1"), "admin: listen 127.0.0.1:9090 -> 127.0.0.1:1"),
+        ("admin.key_env", json!("OTHER_KEY"), "admin: key_env changed"),
         ("certs.dir", json!("other"), "certs: dir /etc/iop/pki -> /etc/iop/other"),
         ("auth.keys[].key", json!("new"), "auth key bob: key changed"),
         ("auth.keys[].max_in_flight", json!(1), "auth key alice: max_in_flight 4 -> 1"),
@@ -183,11 +184,13 @@ fn a_first_load_adds_everything_and_restarts_nothing() {
 #[test]
 fn no_secret_is_in_a_difference() {
     let new = changed(&[
+        ("/admin/key_env", json!("OTHER_KEY")),
         ("/auth/keys/1/key", json!("top-secret")),
         ("/nodes/0/providers/0/headers", json!({ "X-Team": "top-secret" })),
     ]);
     let difference = difference(&full_edge(), &new);
     let shown = format!("{difference} {difference:?}");
-    assert!(!["top-secret", "bobs-key", "red fox"].iter().any(|secret| shown.contains(secret)), "{shown}");
-    assert_eq!(difference.live.len(), 2);
+    let secrets = ["top-secret", "bobs-key", "red fox", "operator-secret", "other-secret", "OTHER_KEY"];
+    assert!(!secrets.iter().any(|secret| shown.contains(secret)), "{shown}");
+    assert_eq!(difference.live.len(), 3);
 }

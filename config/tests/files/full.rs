@@ -15,7 +15,7 @@ pub(crate) fn full(kind: Kind) -> Value {
                 "write_stall_timeout_ms": 3000, "sse_keep_alive_ms": 15000, "cors_origins": ["https://a.example"],
                 "tls": { "cert": "tls.pem", "key": "/keys/tls.key" },
             },
-            "admin": { "listen": "127.0.0.1:9090" },
+            "admin": { "listen": "127.0.0.1:9090", "key_env": "OPERATOR_KEY" },
             "certs": { "dir": "pki" },
             "auth": { "keys": [
                 { "name": "alice", "key_env": "ALICE_KEY", "max_in_flight": 4, "max_queued": 5 },

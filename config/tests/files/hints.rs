@@ -49,6 +49,8 @@ fn a_misspelt_key_names_the_one_that_was_meant() {
         ("provider_pool: { KEY: 1 }", "max_queued", "max_queue"),
         ("http: { KEY: 1 }", "max_buffer_bytes", "max_buffered_bytes"),
         ("KEY: 1", "node", "nodes"),
+        ("admin: { KEY: 1 }", "key", "key_env"),
+        (PROVIDER, "api_key", "api_key_env"),
     ];
     for (place, key, meant) in cases {
         let expected = expected_for(EDGE_START, place, key);
@@ -87,7 +89,10 @@ fn a_key_like_no_other_lists_the_keys_of_its_section() {
         let text = format!("{EDGE_START}admin: {{ \"{key}\": 1 }}");
         let reported = lines(edge(&text));
         assert_eq!(reported.len(), 1, "{reported:#?}");
-        assert!(reported[0].ends_with("found an unknown key, expected one of `listen`"), "{reported:#?}");
+        assert!(
+            reported[0].ends_with("found an unknown key, expected one of `listen`, `key_env`"),
+            "{reported:#?}"
+        );
         assert!(reported[0].len() < 200, "a long key is shortened: {reported:#?}");
     }
 }

@@ -13,7 +13,7 @@ fn listeners_and_sizes_must_fit_each_other() {
             ],
         },
         Case {
-            text: "certs: { dir: pki }\nhttp: { listen: \"127.0.0.1:80\" }\nadmin: { listen: \"[::]:80\" }\n",
+            text: "certs: { dir: pki }\nhttp: { listen: \"127.0.0.1:80\" }\nadmin: { listen: \"[::]:80\", key_env: OPERATOR_KEY }\n",
             issues: &[
                 "3:18: admin.listen: found `[::]:80`, expected an address that `http.listen`, 127.0.0.1:80, does not take",
             ],
@@ -51,6 +51,42 @@ fn an_edge_open_to_everybody_listens_on_loopback_only() {
     let wrong_key = keyed.replace("name: a", "name: \"a b\"");
     let reported = lines(edge(&wrong_key));
     assert_eq!(reported.len(), 1, "a key with an issue is still a key: {reported:#?}");
+}
+
+#[test]
+fn an_edge_that_asks_operators_for_no_key_listens_for_them_on_loopback_only() {
+    let text =
+        |listen: &str, key: &str| format!("certs: {{ dir: pki }}\nadmin: {{ listen: \"{listen}\"{key} }}\n");
+    for listen in ["0.0.0.0:9090", "[::]:0", "192.0.2.7:9090"] {
+        let refused = format!(
+            "2:18: admin.listen: found `{listen}`, expected a loopback address while there is no `admin.key_env`, or a key there"
+        );
+        assert_eq!(lines(edge(&text(listen, ""))), [refused]);
+        assert!(
+            edge(&text(listen, ", key_env: OPERATOR_KEY")).is_ok(),
+            "a key lets the edge listen anywhere"
+        );
+    }
+    for listen in ["127.0.0.1:9090", "127.0.0.2:0", "[::1]:9090"] {
+        assert!(edge(&text(listen, "")).is_ok(), "loopback may be open: {listen}");
+    }
+    let clients = format!("{}auth: {{ keys: [ {{ name: a, key: k }} ] }}\n", text("0.0.0.0:9090", ""));
+    assert_eq!(lines(edge(&clients)).len(), 1, "clients' keys are not the operators'");
+    let unset = lines(edge(&text("0.0.0.0:9090", ", key_env: UNSET")));
+    let [line] = unset.as_slice() else { panic!("a key with an issue is still a key: {unset:#?}") };
+    assert!(
+        line.contains("admin.key_env: found the environment variable `UNSET`, which is not set"),
+        "{line}"
+    );
+}
+
+#[test]
+fn the_operators_key_is_no_clients_key() {
+    let text = "certs: { dir: pki }\nadmin: { key_env: ALICE_KEY }\nauth: { keys: [ { name: bob, key: b }, { name: alice, key_env: ALICE_KEY } ] }\n";
+    let refused =
+        "2:19: admin.key_env: found the same key as the client `alice` has, expected a key of its own";
+    assert_eq!(lines(edge(text)), [refused]);
+    assert_eq!(lines(edge(&text.replacen("ALICE_KEY", "OPERATOR_KEY", 1))), Vec::<String>::new());
 }
 
 /// [long-state]

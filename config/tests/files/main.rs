@@ -18,9 +18,14 @@ use std::path::Path;
 
 use iop_config::{EdgeConfig, Issues, NodeConfig};
 
-/// Compiles an edge's file that stands at `/etc/iop/edge.yaml`, with `ALICE_KEY` as the only variable.
+/// The variables of the edge's process.
+const VARIABLES: [(&str, &str); 3] =
+    [("ALICE_KEY", "alice-secret"), ("OPERATOR_KEY", "operator-secret"), ("OTHER_KEY", "other-secret")];
+
+/// Compiles an edge's file that stands at `/etc/iop/edge.yaml`, in a process with these [`VARIABLES`].
 fn edge(text: &str) -> Result<EdgeConfig, Issues> {
-    let lookup = |name: &str| (name == "ALICE_KEY").then(|| "alice-secret".to_owned());
+    let known = |name: &str| VARIABLES.iter().find(|(known, _)| *known == name);
+    let lookup = |name: &str| known(name).map(|(_, value)| (*value).to_owned());
     EdgeConfig::parse(text, Path::new("/etc/iop/edge.yaml"), &lookup)
 }
 

@@ -29,6 +29,7 @@ fn every_setting_of_an_edge_file_arrives_where_it_belongs() {
         CorsOrigins::Only(vec!["https://a.example".parse().expect("an origin")])
     );
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:9090");
+    assert_eq!(config.admin.key.as_ref().map(|key| key.expose()), Some("operator-secret"));
     assert_eq!(config.certs.dir, Path::new("/etc/iop/pki"));
     assert_eq!(config.auth.keys.len(), 2);
     assert_eq!(config.provider_pool.max_queue, 6);
@@ -73,7 +74,7 @@ fn an_edge_file_without_settings_has_the_documented_defaults() {
     assert_eq!(config.http.write_stall_timeout, Duration::from_secs(60));
     assert_eq!((config.http.sse_keep_alive, &config.http.tls), (None, &None));
     assert_eq!(config.http.cors_origins, CorsOrigins::Any);
-    assert_eq!(config.admin.listen.to_string(), "127.0.0.1:9090");
+    assert_eq!((config.admin.listen.to_string().as_str(), &config.admin.key), ("127.0.0.1:9090", &None));
     assert_eq!(config.certs.dir, Path::new("/pki"));
     assert!(config.auth.keys.is_empty() && config.nodes.is_empty() && config.models.is_empty());
     assert_eq!(config.provider_pool.max_queue, 256);

@@ -9,13 +9,40 @@ use hyper::body::Frame;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// Silence after which a comment shows that the stream lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Streams at a time. Each holds a connection for as long as its reader likes; so many leave most connections to others.
+pub(super) const MAX_SUBSCRIBERS: usize = 16;
+
+/// Every stream that there may be is there already.
+#[derive(Debug, thiserror::Error)]
+#[error("{MAX_SUBSCRIBERS} streams of events are open, and there may be no more: close one of them")]
+pub(super) struct TooMany;
+
+/// The places of the streams. Cheap to clone; every clone is the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Subscribers(Arc<Semaphore>);
+
+impl Default for Subscribers {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_SUBSCRIBERS)))
+    }
+}
+
+impl Subscribers {
+    /// A place for another stream. Its drop gives it back.
+    pub(super) fn join(&self) -> Result<OwnedSemaphorePermit, TooMany> {
+        self.0.clone().try_acquire_owned().map_err(|_full| TooMany)
+    }
+}
 
 type Next = Pin<Box<dyn Future<Output = (Receiver<Event>, Option<Bytes>)> + Send>>;
 
@@ -24,14 +51,15 @@ pub(super) struct EventStream {
     /// `None` once it has ended.
     next: Option<Next>,
     stop: CancellationToken,
+    _place: OwnedSemaphorePermit,
 }
 
 impl EventStream {
     /// The response; events from now on.
-    pub(super) fn response(admin: &Admin) -> Response<Body> {
+    pub(super) fn response(admin: &Admin, place: OwnedSemaphorePermit) -> Response<Body> {
         let stop = admin.stop.clone();
         let next: Next = Box::pin(next(admin.events.subscribe(), stop.clone()));
-        let mut response = Response::new(Self { next: Some(next), stop }.boxed_unsync());
+        let mut response = Response::new(Self { next: Some(next), stop, _place: place }.boxed_unsync());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -1,13 +1,13 @@
 //! Who may call, and from which web pages.
 
 use super::{Body, GatewayError};
+use crate::bearer::{bearer, is_shown};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
 use iop_config::{Auth, CorsOrigins};
 use std::sync::Arc;
-use subtle::ConstantTimeEq;
 
 /// How long a browser may remember a preflight, in seconds.
 const PREFLIGHT_SECONDS: u64 = 3600;
@@ -21,7 +21,7 @@ pub(super) fn key(auth: &Auth, headers: &HeaderMap) -> Result<Option<Arc<str>>, 
     // Every key is compared, each in constant time, so that timing tells nothing about them.
     let mut found = None;
     for known in &auth.keys {
-        if bool::from(known.key.expose().as_bytes().ct_eq(shown)) {
+        if is_shown(&known.key, shown) {
             found = Some(Arc::from(known.name.as_str()));
         }
     }
@@ -30,11 +30,7 @@ pub(super) fn key(auth: &Auth, headers: &HeaderMap) -> Result<Option<Arc<str>>, 
 
 /// `Authorization: Bearer`, or `x-api-key` as Anthropic's clients send it.
 fn shown_key(headers: &HeaderMap) -> Option<&[u8]> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
-        let (scheme, key) = value.as_bytes().split_at_checked(7)?;
-        scheme.eq_ignore_ascii_case(b"bearer ").then_some(key)
-    });
-    bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes)).map(<[u8]>::trim_ascii)
+    bearer(headers).or_else(|| headers.get("x-api-key").map(|value| value.as_bytes().trim_ascii()))
 }
 
 /// Whether a browser asks beforehand. Such a request never carries a key.

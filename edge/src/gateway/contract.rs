@@ -118,9 +118,9 @@ fn the_numbers_of_the_contract_are_the_limits_of_the_code() {
             kib(server::PIECE_BYTES)
         ),
         format!("looked at every {} s", server::LOOK_INTERVAL.as_secs()),
-        format!("must come within {} s", server::HEADER_TIMEOUT.as_secs()),
-        format!("up to {} requests at a time on one connection of HTTP/2", server::STREAMS),
-        format!("a TLS handshake within {} s", server::HANDSHAKE_TIMEOUT.as_secs()),
+        format!("the first head within {} s", server::HEADER_TIMEOUT.as_secs()),
+        format!("up to {} requests at a time on one connection of HTTP/2", super::MAX_STREAMS),
+        format!("A TLS handshake must come within {} s", server::HANDSHAKE_TIMEOUT.as_secs()),
     ];
     for number in numbers {
         assert!(text.contains(&number), "the contract should say: {number}");

@@ -2,6 +2,7 @@
 
 use super::pace::{ClientPace, PacedIo, StallLimit};
 use super::paced_body::{BodyError, PacedBody};
+use super::places::{Place, Requests, Running};
 use super::tls::Tls;
 use crate::listeners::ClientStream;
 use bytes::Bytes;
@@ -14,7 +15,9 @@ use hyper_util::server::graceful::Watcher;
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,9 +29,6 @@ pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Largest head of a request, in bytes.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
-
-/// Most requests at a time on one HTTP/2 connection. Beyond any client's need: who has to wait shall wait in the one queue.
-pub(crate) const STREAMS: u32 = 1024;
 
 /// Longest time for a TLS handshake.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,27 +45,53 @@ pub(super) struct Connection {
     pub(super) pace: ClientPace,
     pub(super) stall_limit: StallLimit,
     pub(super) graceful: Watcher,
+    /// Its place, where the listener has a bound on connections.
+    pub(super) place: Option<Place>,
+    /// Most requests at a time over HTTP/2.
+    pub(super) max_streams: u32,
 }
 
 impl Connection {
-    pub(super) async fn run<S, F, B>(self, stream: Box<dyn ClientStream>, tls: Option<Tls>, service: S)
+    /// Serves it until it ends, or its place is needed.
+    pub(super) async fn run<S, F, B>(mut self, stream: Box<dyn ClientStream>, tls: Option<Tls>, service: S)
     where
         S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<BodyError>,
     {
+        let Some(place) = self.place.take() else { return self.secure(stream, tls, None, service).await };
+        let requests = place.requests();
+        tokio::select! {
+            biased;
+            () = place.is_needed() => debug!("a connection left its place to a newcomer"),
+            () = self.secure(stream, tls, Some(requests), service) => {}
+        }
+    }
+
+    async fn secure<S, F, B>(
+        self,
+        stream: Box<dyn ClientStream>,
+        tls: Option<Tls>,
+        requests: Option<Requests>,
+        service: S,
+    ) where
+        S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: Into<BodyError>,
+    {
         let stream = PacedIo::new(stream, self.stall_limit.clone(), self.pace.clone());
-        let Some(tls) = tls else { return self.serve(stream, service).await };
+        let Some(tls) = tls else { return self.serve(stream, requests, service).await };
         let handshake = tls.acceptor().accept(stream);
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
-            Ok(Ok(stream)) => self.serve(stream, service).await,
+            Ok(Ok(stream)) => self.serve(stream, requests, service).await,
             Ok(Err(error)) => debug!(%error, "a TLS handshake failed"),
             Err(_elapsed) => debug!("a TLS handshake took too long"),
         }
     }
 
-    async fn serve<I, S, F, B>(self, io: I, service: S)
+    async fn serve<I, S, F, B>(self, io: I, requests: Option<Requests>, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -73,19 +99,13 @@ impl Connection {
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        let Self { pace, stall_limit, graceful } = self;
-        let mut builder = Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(HEAD_BYTES * 2);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .max_header_list_size(HEAD_BYTES as u32);
+        let Self { pace, stall_limit, graceful, max_streams, .. } = self;
+        let builder = builder(max_streams);
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let begun = has_begun.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
+            begun.store(true, Ordering::Relaxed);
+            let mut running = requests.as_ref().map(Requests::begin);
             let pace = pace.of_next_request();
             request.extensions_mut().insert(pace.clone());
             // Over HTTP/1.1 the connection is the stream, and its socket says everything.
@@ -93,19 +113,49 @@ impl Connection {
             let (answer, limit) = (service(request), stall_limit.clone());
             async move {
                 let response = answer.await.map(|body| {
-                    if is_stream {
-                        Answer::Stream(PacedBody::new(body, limit, pace))
-                    } else {
-                        Answer::Connection(body)
+                    if let Some(running) = running.as_mut().filter(|_| body.size_hint().exact().is_none()) {
+                        running.is_endless();
                     }
+                    let sent = if is_stream {
+                        Sent::Stream(PacedBody::new(body, limit, pace))
+                    } else {
+                        Sent::Connection(body)
+                    };
+                    Answer { sent, _running: running }
                 });
                 Ok::<_, Infallible>(response)
             }
         });
         let connection = builder.serve_connection(TokioIo::new(io), service).into_owned();
-        if let Err(error) = graceful.watch(connection).await {
-            debug!(%error, "a client's connection ended badly");
+        let mut connection = pin!(graceful.watch(connection));
+        tokio::select! {
+            biased;
+            ended = &mut connection => if let Err(error) = ended {
+                debug!(%error, "a client's connection ended badly");
+            },
+            () = no_request(&has_begun) => debug!("a client's first request did not come in time"),
         }
+    }
+}
+
+/// Both versions of HTTP, with their bounds.
+fn builder(max_streams: u32) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEAD_BYTES * 2);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(max_streams)
+        .max_header_list_size(HEAD_BYTES as u32);
+    builder
+}
+
+/// Ends when the first request has not come in time. The timeout of HTTP/1.1 begins only when it is known that it is
+/// HTTP/1.1, and HTTP/2 has none.
+async fn no_request(has_begun: &AtomicBool) {
+    tokio::time::sleep(HEADER_TIMEOUT).await;
+    if has_begun.load(Ordering::Relaxed) {
+        std::future::pending().await
     }
 }
 
@@ -120,8 +170,15 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The body of an answer, by what it is sent over.
-enum Answer<B> {
+/// The body of an answer.
+struct Answer<B> {
+    sent: Sent<B>,
+    /// Its request runs for as long as it exists.
+    _running: Option<Running>,
+}
+
+/// A body by what it is sent over.
+enum Sent<B> {
     /// A whole connection.
     Connection(B),
     /// One of several streams.
@@ -140,25 +197,25 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.get_mut() {
-            Self::Connection(body) => {
+        match &mut self.get_mut().sent {
+            Sent::Connection(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
             }
-            Self::Stream(body) => Pin::new(body).poll_frame(cx),
+            Sent::Stream(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Connection(body) => body.is_end_stream(),
-            Self::Stream(body) => body.is_end_stream(),
+        match &self.sent {
+            Sent::Connection(body) => body.is_end_stream(),
+            Sent::Stream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Connection(body) => body.size_hint(),
-            Self::Stream(body) => body.size_hint(),
+        match &self.sent {
+            Sent::Connection(body) => body.size_hint(),
+            Sent::Stream(body) => body.size_hint(),
         }
     }
 }

@@ -11,7 +11,14 @@ pub struct Plan {
     pub edge: Value,
     /// Each node's file, without the edge's address, which is known only when the edge runs.
     nodes: BTreeMap<String, Value>,
+    /// Environment variables of the edge's process.
+    pub(super) edge_env: BTreeMap<String, String>,
+    /// What operators must show.
+    pub(super) admin_key: Option<String>,
 }
+
+/// The variable that holds the operators' key.
+const ADMIN_KEY_ENV: &str = "IOP_TEST_ADMIN_KEY";
 
 impl Default for Plan {
     fn default() -> Self {
@@ -31,7 +38,7 @@ impl Plan {
             "nodes": [],
             "models": [],
         });
-        Self { edge, nodes: BTreeMap::new() }
+        Self { edge, nodes: BTreeMap::new(), edge_env: BTreeMap::new(), admin_key: None }
     }
 
     /// The same with one more provider, and its node where it is the node's first.
@@ -63,6 +70,21 @@ impl Plan {
     pub fn edge_value(mut self, pointer: &str, value: Value) -> Self {
         set(&mut self.edge, pointer, value);
         self
+    }
+
+    /// The same with an environment variable in the edge's process.
+    pub fn edge_env(mut self, name: &str, value: &str) -> Self {
+        self.edge_env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The same with a key that operators must show. The harness shows it too.
+    ///
+    /// # Panics
+    /// When the edge's file has no section `admin`.
+    pub fn admin_key(mut self, key: &str) -> Self {
+        self.admin_key = Some(key.to_owned());
+        self.edge_env(ADMIN_KEY_ENV, key).edge_value("/admin/key_env", ADMIN_KEY_ENV.into())
     }
 
     /// The same with any value of a node's file set, by JSON pointer.
