@@ -30,7 +30,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Make and issue the deployment's certificates
+    /// Make, issue and revoke the deployment's certificates
     Certs {
         #[command(subcommand)]
         command: Certs,
@@ -103,6 +103,29 @@ pub(crate) enum ConfigCommand {
         /// The file
         file: PathBuf,
     },
+    /// Revoke a node's certificates: a running edge closes its connection and lets it in no more
+    Revoke {
+        /// The edge's folder of certificates
+        #[arg(long, value_name = "FOLDER", default_value = "pki")]
+        dir: PathBuf,
+        #[command(flatten)]
+        which: Revoked,
+    },
+}
+
+/// Which certificates are revoked.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Revoked {
+    /// Every certificate issued to this node until now; what is issued afterwards is good
+    #[arg(long, value_name = "ID")]
+    pub(crate) node: Option<iop_certs::NodeId>,
+    /// The one certificate with this serial number
+    #[arg(long, value_name = "HEX")]
+    pub(crate) serial: Option<iop_certs::Serial>,
+    /// The one certificate of the node in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
 }
 
 /// An address; `:PORT` alone means loopback.

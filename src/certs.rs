@@ -1,8 +1,9 @@
-//! `iop certs`: makes the authority, issues certificates, says what was written.
+//! `iop certs`: makes the authority, issues and revokes certificates, says what was written.
 
-use crate::arguments::Certs;
+use crate::arguments::{Certs, Revoked};
 use crate::failure::Failure;
-use iop_certs::InitOptions;
+use iop_certs::{InitOptions, RevokeReport};
+use std::path::Path;
 
 pub(crate) fn run(command: Certs) -> Result<(), Failure> {
     let now = iop_certs::now();
@@ -20,8 +21,40 @@ pub(crate) fn run(command: Certs) -> Result<(), Failure> {
             let report = iop_certs::issue_node(&dir, &node, days, now).map_err(Failure::credentials)?;
             let what = if report.replaced { "replaced" } else { "made" };
             println!("{what} {} for node `{node}`, valid for {days} days", report.path.display());
+            println!("its serial number is {}", report.serial);
             println!("it holds the node's private key: copy it to that machine only, as {node}.pem");
+        }
+        Certs::Revoke { dir, which } => {
+            let report = match &which {
+                Revoked { node: Some(node), .. } => iop_certs::revoke_node(&dir, node, now),
+                Revoked { bundle: Some(bundle), .. } => iop_certs::revoke_bundle(&dir, bundle, now),
+                Revoked { serial: Some(serial), .. } => iop_certs::revoke_serial(&dir, serial.clone(), now),
+                Revoked { node: None, bundle: None, serial: None } => {
+                    return Err(Failure::config("name what to revoke: --node, --serial or --bundle"));
+                }
+            };
+            say_revoked(&dir, &report.map_err(Failure::credentials)?);
         }
     }
     Ok(())
+}
+
+fn say_revoked(dir: &Path, report: &RevokeReport) {
+    let list = report.path.display();
+    if report.added.is_empty() {
+        println!("{list} has it already, nothing was changed");
+        return;
+    }
+    for line in &report.added {
+        println!("added to {list}: {line}");
+    }
+    println!(
+        "an edge that runs takes it over within two seconds and closes the connections that it concerns"
+    );
+    if let Some(node) = &report.node {
+        if !dir.join(format!("{node}.pem")).exists() {
+            println!("note: there is no {node}.pem in this folder; is `{node}` the node's id?");
+        }
+        println!("if the node may come back: iop certs issue --dir {} --node {node}", dir.display());
+    }
 }

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::signals;
-use iop_certs::Role;
+use iop_certs::{Revocations, Role};
 use iop_config::EdgeConfig;
-use iop_edge::{Addresses, ConfigFile, Edge, Listeners};
+use iop_edge::{Addresses, ConfigFile, Edge, Listeners, RevocationFile};
 use iop_transport::endpoint::ResetSecret;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,10 +30,15 @@ pub(crate) async fn serve(
 ) -> Result<(), Failure> {
     let dir = &config.certs.dir;
     let identity = iop_certs::load_bundle(&dir.join(BUNDLE), Role::Edge).map_err(Failure::credentials)?;
+    // A list that cannot be read may revoke whoever dials first, so nobody is let in.
+    let revocations = Revocations::load(dir).map_err(Failure::credentials)?.unwrap_or_default();
+    let revocation_source = Arc::new(RevocationFile(dir.clone()));
     let secret = iop_certs::edge_secret(dir).map_err(Failure::credentials)?;
     let listeners = Listeners::bind(&config).await.map_err(Failure::other)?;
     let refresh = signals::refresh()?;
     let source = Arc::new(ConfigFile(source));
-    let edge = Edge { config, source, refresh, identity, reset_secret: ResetSecret(secret), listeners };
+    let reset_secret = ResetSecret(secret);
+    let edge =
+        Edge { config, source, refresh, identity, revocations, revocation_source, reset_secret, listeners };
     edge.run(stop, ready).await.map_err(Failure::credentials)
 }

@@ -12,6 +12,7 @@ use crate::deployment::{Deployment, EdgeNameError};
 use crate::identity::deployment_of_authority;
 use crate::load::{self, LoadError};
 use crate::node_id::NodeId;
+use crate::revocations::RevocationsError;
 use crate::show::Utc;
 use crate::store::StoreError;
 
@@ -86,6 +87,23 @@ pub enum AuthorityError {
         /// The time of issuing.
         now: i64,
     },
+    /// Certificates of this node are revoked up to a time that this clock has not reached.
+    #[error(
+        "certificates of node {node} issued up to {} are revoked and the clock says {}: is the clock right?",
+        Utc(*.until),
+        Utc(*.now)
+    )]
+    RevokedUntil {
+        /// The node.
+        node: NodeId,
+        /// Last second of issue that is revoked, since 1970.
+        until: i64,
+        /// The time of issuing.
+        now: i64,
+    },
+    /// The list of revoked certificates cannot be read, so a new one might be revoked already.
+    #[error(transparent)]
+    Revocations(#[from] RevocationsError),
     /// A file of the authority cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),

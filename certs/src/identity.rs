@@ -9,6 +9,7 @@ use x509_parser::prelude::X509Certificate;
 
 use crate::certificate::{self, Validity};
 use crate::deployment::{Deployment, EdgeNameError, SCHEME};
+use crate::issue::BACKDATED_SECONDS;
 use crate::node_id::{NodeId, NodeIdError};
 use crate::show::foreign;
 
@@ -134,10 +135,24 @@ pub enum IdentityError {
 pub struct PeerNode {
     /// Which node it is.
     pub node_id: NodeId,
+    /// First second at which the certificate is good, in seconds since 1970.
+    pub not_before: i64,
     /// Last second at which the certificate is good, in seconds since 1970.
     pub not_after: i64,
     /// The certificate's serial number, in lower-case hexadecimal without leading zero bytes.
     pub serial: String,
+}
+
+impl PeerNode {
+    fn new(node_id: NodeId, certificate: &X509Certificate<'_>) -> Self {
+        let Validity { not_before, not_after } = Validity::of(certificate);
+        Self { node_id, not_before, not_after, serial: certificate::serial(certificate) }
+    }
+
+    /// The second at which the certificate was issued, since 1970: validity begins a fixed time before that.
+    pub(crate) fn issued(&self) -> i64 {
+        self.not_before.saturating_add(BACKDATED_SECONDS)
+    }
 }
 
 /// Reads the node's identity from the leaf of a peer, which rustls must already have verified against the deployment's
@@ -152,8 +167,14 @@ pub fn peer_node(leaf: &CertificateDer<'_>, deployment: &str) -> Result<PeerNode
         });
     }
     let node_id = uri.node_id()?;
-    let not_after = Validity::of(&parsed).not_after;
-    Ok(PeerNode { node_id, not_after, serial: certificate::serial(&parsed) })
+    Ok(PeerNode::new(node_id, &parsed))
+}
+
+/// Reads the node's identity from a leaf of any deployment.
+pub(crate) fn node_of(leaf: &CertificateDer<'_>) -> Result<PeerNode, IdentityError> {
+    let parsed = certificate::parse(leaf).map_err(|reason| IdentityError::Malformed { reason })?;
+    let node_id = SpiffeUri::of(&parsed)?.node_id()?;
+    Ok(PeerNode::new(node_id, &parsed))
 }
 
 /// The deployment and, for a node, the node that a leaf of the given role names.

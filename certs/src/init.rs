@@ -72,7 +72,8 @@ pub fn init(dir: &Path, options: &InitOptions, now: i64) -> Result<InitReport, A
     };
     let edge_name = authority.edge_name().to_owned();
     let edge_path = dir.join(EDGE_BUNDLE);
-    let edge = authority.leaf(&edge_path, Role::Edge, San::Dns(edge_name.clone()), options.days, now)?;
+    let edge_valid = authority.leaf_validity(options.days, now)?;
+    let edge = authority.leaf(&edge_path, Role::Edge, San::Dns(edge_name.clone()), edge_valid, now)?;
 
     // The root's key comes last, so that its place is what two runs at once contend for.
     let files = [
@@ -85,7 +86,7 @@ pub fn init(dir: &Path, options: &InitOptions, now: i64) -> Result<InitReport, A
     store::prepare_folder(dir)?;
     store::create_all(&files)?;
     let files = files.into_iter().map(|(path, _)| path).collect();
-    Ok(InitReport { files, edge_name, edge_not_after: edge.valid.not_after })
+    Ok(InitReport { files, edge_name, edge_not_after: edge_valid.not_after })
 }
 
 /// A CA while it is being made.

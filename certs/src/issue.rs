@@ -16,6 +16,7 @@ use crate::certificate::Validity;
 use crate::identity::Role;
 use crate::load;
 use crate::node_id::NodeId;
+use crate::revocations::Revocations;
 use crate::{random, store};
 
 /// Days for which a leaf is good when nothing else is asked for. The edge is the only one that relies on node
@@ -23,7 +24,7 @@ use crate::{random, store};
 pub const DEFAULT_LEAF_DAYS: u32 = 90;
 
 /// Certificates begin this long before they are made, so that a peer whose clock is behind takes them.
-const BACKDATED_SECONDS: i64 = 10 * 60;
+pub(crate) const BACKDATED_SECONDS: i64 = 10 * 60;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
@@ -40,6 +41,8 @@ pub struct IssueReport {
     pub replaced: bool,
     /// Last second at which the leaf is good, in seconds since 1970. Earlier than asked for where the issuing CA ends.
     pub not_after: i64,
+    /// The leaf's serial number, by which it can be revoked alone.
+    pub serial: String,
 }
 
 /// Issues a certificate for a node from the authority in `dir`, into `<node>.pem` there. `now` is in seconds since
@@ -62,13 +65,24 @@ impl Authority {
             return Err(AuthorityError::ReservedNodeId { node: node.clone() });
         }
         let uri = self.deployment.node_uri(node);
-        self.issue(&file, Role::Node, San::Uri(uri), days, now)
+        let mut valid = self.leaf_validity(days, now)?;
+        let revoked = Revocations::load(&self.dir)?.and_then(|list| list.until(node));
+        if let Some(until) = revoked {
+            // Of the first second that is not revoked, if this one still is.
+            valid.not_before =
+                valid.not_before.max(until.saturating_add(1).saturating_sub(BACKDATED_SECONDS));
+            if valid.not_before > now {
+                return Err(AuthorityError::RevokedUntil { node: node.clone(), until, now });
+            }
+        }
+        self.issue(&file, Role::Node, San::Uri(uri), valid, now)
     }
 
     /// Issues the edge's certificate, into edge.pem in the authority's folder.
     pub fn issue_edge(&self, days: u32, now: i64) -> Result<IssueReport, AuthorityError> {
         let name = self.deployment.as_str().to_owned();
-        self.issue(EDGE_BUNDLE, Role::Edge, San::Dns(name), days, now)
+        let valid = self.leaf_validity(days, now)?;
+        self.issue(EDGE_BUNDLE, Role::Edge, San::Dns(name), valid, now)
     }
 
     fn issue(
@@ -76,13 +90,13 @@ impl Authority {
         file: &str,
         role: Role,
         san: San,
-        days: u32,
+        valid: Validity,
         now: i64,
     ) -> Result<IssueReport, AuthorityError> {
         let path = self.dir.join(file);
-        let leaf = self.leaf(&path, role, san, days, now)?;
+        let leaf = self.leaf(&path, role, san, valid, now)?;
         let replaced = store::replace(&path, &leaf.text)?;
-        Ok(IssueReport { path, replaced, not_after: leaf.valid.not_after })
+        Ok(IssueReport { path, replaced, not_after: valid.not_after, serial: leaf.serial })
     }
 
     /// Makes a leaf and its file's text, and loads the text as its user will, before anything is written.
@@ -91,10 +105,9 @@ impl Authority {
         path: &Path,
         role: Role,
         san: San,
-        days: u32,
+        valid: Validity,
         now: i64,
     ) -> Result<Leaf, AuthorityError> {
-        let valid = self.leaf_validity(days, now)?;
         let mut params = params(&role.to_string(), valid, san)?;
         params.is_ca = IsCa::ExplicitNoCa;
         params.use_authority_key_identifier_extension = true;
@@ -111,11 +124,12 @@ impl Authority {
 
         let contents = Contents::parse(text.as_bytes())
             .map_err(|what| load::LoadError::Malformed { path: path.to_owned(), what: what.to_owned() })?;
-        load::check(path, contents, role, now).map_err(|reason| AuthorityError::Unusable { reason })?;
-        Ok(Leaf { text, valid })
+        let identity =
+            load::check(path, contents, role, now).map_err(|reason| AuthorityError::Unusable { reason })?;
+        Ok(Leaf { text, serial: identity.serial })
     }
 
-    fn leaf_validity(&self, days: u32, now: i64) -> Result<Validity, AuthorityError> {
+    pub(crate) fn leaf_validity(&self, days: u32, now: i64) -> Result<Validity, AuthorityError> {
         let path = || self.dir.join(ISSUING_CERTIFICATE);
         let Validity { not_before, not_after } = self.valid;
         let valid = validity(i64::from(days), now)?;
@@ -135,7 +149,7 @@ impl Authority {
 /// A leaf's file.
 pub(crate) struct Leaf {
     pub(crate) text: Zeroizing<String>,
-    pub(crate) valid: Validity,
+    pub(crate) serial: String,
 }
 
 /// The one subject alternative name of a certificate.

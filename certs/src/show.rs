@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use time::OffsetDateTime;
+use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 
 /// Foreign text in messages is cut to this many characters: a certificate may be large, a log line may not.
 const MAX_FOREIGN: usize = 100;
@@ -21,6 +21,23 @@ impl fmt::Display for Utc {
         let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
+}
+
+/// The seconds since 1970 of a time as [`Utc`] shows it, and of no other text.
+pub(crate) fn utc(text: &str) -> Option<i64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(time, ':')?;
+    let small = |number: i32| u8::try_from(number).ok();
+    let date = Date::from_calendar_date(year, Month::try_from(small(month)?).ok()?, small(day)?).ok()?;
+    let time = Time::from_hms(small(hour)?, small(minute)?, small(second)?).ok()?;
+    let seconds = PrimitiveDateTime::new(date, time).assume_utc().unix_timestamp();
+    (Utc(seconds).to_string() == text).then_some(seconds)
+}
+
+fn numbers(text: &str, separator: char) -> Option<[i32; 3]> {
+    let numbers: Vec<i32> = text.split(separator).map(str::parse).collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
 }
 
 /// A path as one word of a POSIX shell, for commands that a message tells the reader to run.
@@ -46,6 +63,32 @@ mod tests {
         assert_eq!(Utc(0).to_string(), "1970-01-01T00:00:00Z");
         assert_eq!(Utc(1_800_000_000).to_string(), "2027-01-15T08:00:00Z");
         assert_eq!(Utc(i64::MAX).to_string(), format!("{} seconds since 1970", i64::MAX));
+    }
+
+    #[test]
+    fn a_time_is_read_back_as_it_is_shown_and_in_no_other_form() {
+        for seconds in [0, 1_800_000_000, 951_782_400, 253_402_300_799] {
+            assert_eq!(utc(&Utc(seconds).to_string()), Some(seconds));
+        }
+        for text in [
+            "",
+            "2027-01-15",
+            "2027-01-15T08:00:00",
+            "2027-01-15 08:00:00Z",
+            "2027-1-15T08:00:00Z",
+            "2027-01-15T8:00:00Z",
+            "2027-01-15T08:00:00z",
+            "2027-01-15T08:00:00+00:00Z",
+            "2027-13-15T08:00:00Z",
+            "2027-02-29T08:00:00Z",
+            "2027-01-15T24:00:00Z",
+            "2027-01-15T08:00:60Z",
+            "2027-01-15-01T08:00:00Z",
+            "+2027-01-15T08:00:00Z",
+            "1800000000",
+        ] {
+            assert_eq!(utc(text), None, "{text:?}");
+        }
     }
 
     #[test]

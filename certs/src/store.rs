@@ -1,14 +1,22 @@
 //! Putting files in place so that a reader sees the old file or the new one, whole, and a power cut changes nothing
 //! about that. Files are made with mode 0600, folders with 0700. What is in the files is not this module's concern.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use zeroize::Zeroizing;
 
 use crate::random;
 use crate::show::quoted;
+
+/// Longest wait for a file that another process is changing: each holds it for some milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause between two looks whether it is free.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Why files were not put in place.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +44,12 @@ pub enum StoreError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
+    },
+    /// Another process changes the file all the time.
+    #[error("{path}: another process is changing this file and does not finish: try again when it has")]
+    Locked {
+        /// The file.
+        path: PathBuf,
     },
     /// The system refused.
     #[error("{path}: cannot {action}: {reason}")]
@@ -76,6 +90,26 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<bool, StoreError> {
     write_over(path, text)?;
     sync_folder(folder_of(path))?;
     Ok(replaced)
+}
+
+/// Whoever holds it is the only one who changes the file; the system lets go of it when its process ends.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Waits for the turn to change a file. The lock is a hidden file beside it, because the file itself is replaced.
+pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
+    let beside = beside(path, ".lock");
+    let file = open_lock(&beside).map_err(|reason| failed(&beside, "be created", reason))?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_TIMEOUT => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(reason)) => return Err(failed(&beside, "be locked", reason)),
+        }
+    }
 }
 
 /// Puts files in place, all or none, in a folder where none of them exists yet.
@@ -178,16 +212,27 @@ fn failed(path: &Path, action: &'static str, reason: io::Error) -> StoreError {
     StoreError::Io { path: path.to_owned(), action, reason }
 }
 
-#[cfg(unix)]
 fn open_new(path: &Path) -> io::Result<File> {
+    private().write(true).create_new(true).open(path)
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    private().write(true).create(true).truncate(false).open(path)
+}
+
+/// A file that is made is its owner's alone.
+#[cfg(unix)]
+fn private() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;
 
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
 }
 
 #[cfg(not(unix))]
-fn open_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
+fn private() -> OpenOptions {
+    OpenOptions::new()
 }
 
 #[cfg(unix)]

@@ -17,6 +17,7 @@ mod quiet;
 mod refresh;
 mod registry;
 pub mod render;
+mod revocation;
 pub mod scan;
 mod server;
 mod session;
@@ -25,6 +26,7 @@ mod told;
 
 pub use listeners::{Accept, Addresses, ClientStream, ListenError, Listeners};
 pub use refresh::{ConfigFile, ConfigSource, Loading, Reading};
+pub use revocation::{Looking, RevocationFile, RevocationSource};
 pub use server::HttpTlsError;
 
 use admin::{Admin, Guard, Subscribers};
@@ -32,7 +34,7 @@ use desk::Desk;
 use events::Events;
 use gateway::Gateway;
 use handshakes::Handshakes;
-use iop_certs::Identity;
+use iop_certs::{Identity, Revocations};
 use iop_config::EdgeConfig;
 use iop_transport::codes::CloseCode;
 use iop_transport::endpoint::{self, EndpointError, QuicSettings, ResetSecret};
@@ -41,6 +43,7 @@ use live::Live;
 use quiet::Quiet;
 use refresh::Refresher;
 use registry::Registry;
+use revocation::Revoked;
 use server::{Door, StallLimit};
 use session::Sessions;
 use std::sync::Arc;
@@ -65,6 +68,10 @@ pub struct Edge {
     pub refresh: Arc<Notify>,
     /// Certificate, key and trusted roots.
     pub identity: Identity,
+    /// The certificates of nodes that are revoked.
+    pub revocations: Revocations,
+    /// Where that list is looked up again and again.
+    pub revocation_source: Arc<dyn RevocationSource>,
     /// Survives restarts, so that nodes notice one at once.
     pub reset_secret: ResetSecret,
     /// The bound sockets.
@@ -80,7 +87,16 @@ impl Edge {
         shutdown: CancellationToken,
         ready: impl FnOnce(Addresses),
     ) -> Result<(), EndpointError> {
-        let Self { config, source, refresh, identity, reset_secret, listeners } = self;
+        let Self {
+            config,
+            source,
+            refresh,
+            identity,
+            revocations,
+            revocation_source,
+            reset_secret,
+            listeners,
+        } = self;
         let settings = QuicSettings {
             idle_timeout: config.quic.idle_timeout,
             keep_alive: None,
@@ -109,6 +125,7 @@ impl Edge {
             live: live.clone(),
             events: events.clone(),
             handshakes: Handshakes::default(),
+            revoked: Revoked::new(revocations),
             quiet: Quiet::default(),
             idle_timeout: settings.idle_timeout,
             deployment: identity.deployment.into(),
@@ -155,6 +172,7 @@ impl Edge {
             () = desk.run_timer() => {}
             () = accept::accept(&endpoint, &sessions, &tracker) => {}
             () = sessions.quiet.run_timer() => {}
+            () = sessions.revoked.watch(&*revocation_source) => {}
             () = refresher.watch(&refresh) => {}
             // Ends after the shutdown, when running requests have had their time.
             () = http => {}

@@ -11,6 +11,7 @@ use crate::handshakes::{Handshakes, Place};
 use crate::live::Live;
 use crate::quiet::{Quiet, Who};
 use crate::registry::{Order, Registered, Registry};
+use crate::revocation::Revoked;
 use iop_certs::PeerNode;
 use iop_transport::codes::CloseCode;
 use iop_transport::session::{self, HELLO_TIMEOUT, HelloError, printable};
@@ -38,6 +39,7 @@ pub(crate) struct Sessions {
     pub live: Live,
     pub events: Events,
     pub handshakes: Handshakes,
+    pub revoked: Revoked,
     pub quiet: Quiet,
     /// Silence after which QUIC gives a connection up.
     pub idle_timeout: Duration,
@@ -96,7 +98,16 @@ impl Sessions {
     async fn register_and_serve(self, connection: Connection, peer: &PeerNode) {
         let address = peer::address(&connection);
         let node: Arc<str> = peer.node_id.as_str().into();
-        let mut control = match self.register(&connection, &node).await {
+        // The list is asked first, so that a revoked certificate gets no further than its handshake.
+        let registered = tokio::select! {
+            biased;
+            () = self.revoked.revokes(peer) => {
+                let reason = format!("{} (serial number {})", CloseCode::CertificateRevoked.explain(), peer.serial);
+                Err(Rejected::new(CloseCode::CertificateRevoked, reason))
+            }
+            registered = self.register(&connection, &node) => registered,
+        };
+        let mut control = match registered {
             Ok(control) => control,
             Err(Rejected { code, reason }) => {
                 let who = if self.live.node(&node).is_some() { Who::Node(node) } else { Who::Stranger };
@@ -115,13 +126,10 @@ impl Sessions {
         };
         owner.reason = tokio::select! {
             biased;
+            // Also if that happened in the moment of the registration.
+            () = self.revoked.revokes(peer) => end(&connection, CloseCode::CertificateRevoked),
             reason = control.run(&self) => reason,
-            () = expiry::expired(peer.not_after) => {
-                let code = CloseCode::CertificateExpired;
-                warn!("closing a node's connection: its certificate has expired");
-                iop_transport::close(&connection, code, code.explain().as_bytes());
-                code.explain().into()
-            }
+            () = expiry::expired(peer.not_after) => end(&connection, CloseCode::CertificateExpired),
         };
     }
 
@@ -216,6 +224,13 @@ impl Drop for Owner<'_> {
             reason: std::mem::take(reason),
         });
     }
+}
+
+/// Closes a connection whose certificate is good no longer.
+fn end(connection: &Connection, code: CloseCode) -> String {
+    warn!(?code, "closing a node's connection");
+    iop_transport::close(connection, code, code.explain().as_bytes());
+    code.explain().into()
 }
 
 /// May the newcomer take the owner's place? A process that dials again has given up its old connection itself; another

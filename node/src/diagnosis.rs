@@ -105,7 +105,7 @@ fn closed(code: CloseCode) -> Failure {
         CloseCode::EdgeShutdown => Failure::EdgeShutdown,
         CloseCode::Duplicate => Failure::Duplicate,
         CloseCode::Superseded => Failure::Superseded,
-        CloseCode::CertificateExpired => Failure::Outlived,
+        CloseCode::CertificateExpired | CloseCode::CertificateRevoked => Failure::Outlived,
         CloseCode::BadIdentity => Failure::Credentials,
         CloseCode::ProtocolVersion => Failure::Version,
         CloseCode::UnknownNode => Failure::UnknownNode,

@@ -46,6 +46,6 @@ async fn a_connection_ends_with_its_certificate_and_the_node_says_so() {
     let (answer, _) = Client::send(deployment.http, call("after", false)).answer().await;
     assert_unavailable(&answer);
     wait_said(&node, "closed the connection: this node's certificate has expired", 1).await;
-    wait_said(&deployment.edge, "its certificate has expired", 1).await;
+    wait_said(&deployment.edge, "closing a node's connection code=CertificateExpired", 1).await;
     wait_at_rest(&deployment).await;
 }

@@ -84,6 +84,8 @@ codes! {
         Superseded = 0x102, "a newer connection of this identity has taken over";
         /// Edge: the certificate of this connection has expired.
         CertificateExpired = 0x103, "the certificate has expired";
+        /// Edge: the certificate is revoked.
+        CertificateRevoked = 0x104, "the certificate has been revoked";
         /// Edge: the certificate carries no usable identity.
         BadIdentity = 0x105, "the certificate carries no usable identity";
         /// Edge: it does not speak this protocol version.

@@ -11,4 +11,6 @@ mod load;
 mod load_errors;
 mod made;
 mod peer;
+mod revocations;
+mod revoke;
 mod tls;

@@ -27,6 +27,7 @@ impl Problem {
         match Self::after_welcome(error) {
             Self::Silent => Self::NoAnswer,
             Self::Closed(CloseCode::CertificateExpired) => Self::CertificateRefused(Fault::Validity),
+            Self::Closed(CloseCode::CertificateRevoked) => Self::CertificateRefused(Fault::Revoked),
             other => other,
         }
     }

@@ -91,6 +91,9 @@ fn closed(code: CloseCode, edge: &str) -> String {
         CloseCode::CertificateExpired => {
             format!("{edge} closed the connection: this node's certificate has expired")
         }
+        CloseCode::CertificateRevoked => {
+            format!("{edge} closed the connection: this node's certificate has been revoked")
+        }
         CloseCode::BadIdentity => {
             format!("{edge} finds no usable node name in this node's certificate: issue it again")
         }

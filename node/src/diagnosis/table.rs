@@ -51,7 +51,9 @@ fn each_close_code_of_the_edge_has_the_reaction_of_the_design() {
     for &code in CloseCode::ALL {
         let expected = match code {
             CloseCode::BadIdentity => TERMINAL,
-            CloseCode::EdgeShutdown | CloseCode::CertificateExpired => Retry::Soon,
+            CloseCode::EdgeShutdown | CloseCode::CertificateExpired | CloseCode::CertificateRevoked => {
+                Retry::Soon
+            }
             _ => Retry::Paced,
         };
         assert_eq!(reaction(code), expected, "{code:?}");

@@ -23,8 +23,8 @@ pub(crate) enum Failure {
     Protocol,
     /// One of the clocks is wrong, or the edge's certificate has expired: the edge's operator or a time server mends it.
     Validity,
-    /// The edge closed a live connection because this node's certificate expired. The next dial loads the file afresh: a
-    /// newer one works, the same one is refused for good.
+    /// The edge closed a live connection because this node's certificate expired or was revoked. The next dial loads the
+    /// file afresh: a newer one works, the same one is refused for good.
     Outlived,
     /// The configuration leaves nothing to dial.
     Config,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// Whether the node gives up at this code when it comes in place of a Welcome.
 fn is_terminal(code: CloseCode) -> bool {
-    matches!(code, CloseCode::BadIdentity | CloseCode::CertificateExpired)
+    matches!(code, CloseCode::BadIdentity | CloseCode::CertificateExpired | CloseCode::CertificateRevoked)
 }
 
 /// Runs one case for each close code, all at once.

@@ -9,7 +9,7 @@ use crate::simulation::random::Random;
 use crate::simulation::settings::FIRST_PORT;
 use iop_certs::{Identity, LoadError as IdentityError};
 use iop_config::{EdgeConfig, LoadError};
-use iop_edge::{ConfigSource, Loading, Reading};
+use iop_edge::{ConfigSource, Loading, Looking, Reading, RevocationSource};
 use iop_node::{
     ByteStream, ConnectError, Connecting, Connector, IdentitySource, LoadingIdentity, Resolver, Resolving,
     Sockets,
@@ -66,6 +66,16 @@ impl ConfigSource for Source {
     fn load(&self, read: Option<Vec<u8>>) -> Loading<'_> {
         let text = String::from_utf8(read.unwrap_or_default()).unwrap_or_default();
         Box::pin(ready(parse(&text)))
+    }
+}
+
+/// A list of revoked certificates that is not there.
+#[derive(Debug)]
+pub(super) struct NobodyRevoked;
+
+impl RevocationSource for NobodyRevoked {
+    fn look(&self) -> Looking<'_> {
+        Box::pin(ready(Ok(None)))
     }
 }
 

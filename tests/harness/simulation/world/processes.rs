@@ -2,12 +2,13 @@
 //! them. What becomes of one that was taken out is the caller's.
 
 use super::World;
-use super::outside::{Fixed, NoNames, NodeSockets, Wires, parse};
+use super::outside::{Fixed, NoNames, NobodyRevoked, NodeSockets, Wires, parse};
 use crate::simulation::authority::Authority;
 use crate::simulation::network::EDGE;
 use crate::simulation::process::{Door, Process, listen};
 use crate::simulation::random::Random;
 use crate::simulation::stream::Stream;
+use iop_certs::Revocations;
 use iop_config::NodeConfig;
 use iop_edge::{Addresses, Edge, Listeners};
 use iop_node::{Exit, NodeOptions};
@@ -74,6 +75,8 @@ impl World {
             source: self.source.clone(),
             refresh: refresh.clone(),
             identity: Authority::shared().edge.clone(),
+            revocations: Revocations::default(),
+            revocation_source: Arc::new(NobodyRevoked),
             reset_secret: ResetSecret(SECRET),
             listeners,
         };

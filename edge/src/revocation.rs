@@ -1,0 +1,228 @@
+//! The list of revoked certificates in force: read from its source again and again, and asked by every connection for as
+//! long as it lives. What is on the list is `iop-certs`' business; closing a connection is `session`'s.
+
+use iop_certs::{PeerNode, Revocations};
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tracing::{error, info};
+
+/// How often the list is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A change counts when a second look this much later sees the same, so that a list that is being written by hand is left
+/// alone until it is whole.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// A list, `None` where there is none, or why it cannot be used.
+type Look = Result<Option<Revocations>, String>;
+
+/// A look at a list, still to come.
+pub type Looking<'a> = Pin<Box<dyn Future<Output = Look> + Send + 'a>>;
+
+/// Where the list of revoked certificates comes from, again and again.
+pub trait RevocationSource: fmt::Debug + Send + Sync {
+    /// The list as it is now.
+    fn look(&self) -> Looking<'_>;
+}
+
+/// The list in a folder of certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevocationFile(pub PathBuf);
+
+impl RevocationSource for RevocationFile {
+    fn look(&self) -> Looking<'_> {
+        let dir = self.0.clone();
+        let load = move || Revocations::load(&dir).map_err(|error| error.to_string());
+        Box::pin(async { tokio::task::spawn_blocking(load).await.expect("reading a list does not panic") })
+    }
+}
+
+/// The list in force. Cheap to clone; every clone is the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Revoked {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    list: RwLock<Arc<Revocations>>,
+    /// Told when another list is in force.
+    changed: Notify,
+}
+
+impl Revoked {
+    pub(crate) fn new(list: Revocations) -> Self {
+        let list = RwLock::new(Arc::new(list));
+        Self { inner: Arc::new(Inner { list, changed: Notify::new() }) }
+    }
+
+    /// Resolves when the list in force revokes this certificate: at once, if it does now.
+    pub(crate) async fn revokes(&self, peer: &PeerNode) {
+        loop {
+            // Before the look, so that no change between the two is missed.
+            let changed = self.inner.changed.notified();
+            if self.get().revokes(peer) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes changes of the list over. Runs until dropped.
+    pub(crate) async fn watch(&self, source: &dyn RevocationSource) {
+        let mut judged = Ok(Some((*self.get()).clone()));
+        loop {
+            sleep(LOOK_INTERVAL).await;
+            let seen = source.look().await;
+            if seen == judged {
+                continue;
+            }
+            sleep(SETTLE).await;
+            if source.look().await == seen {
+                self.judge(&seen);
+                judged = seen;
+            }
+        }
+    }
+
+    /// Puts a list in force, or says why it is not. Either is said once.
+    fn judge(&self, seen: &Look) {
+        let in_force = self.get();
+        match seen {
+            Ok(Some(list)) => {
+                let (nodes, serials) = (list.nodes(), list.serials());
+                info!(nodes, serials, "the list of revoked certificates is in force");
+                *self.inner.list.write().expect("no code panics while it holds the list") =
+                    Arc::new(list.clone());
+                self.inner.changed.notify_waiters();
+            }
+            Ok(None) if *in_force == Revocations::default() => {}
+            // Who wants to revoke nobody any more empties the list. One that is gone was more likely lost.
+            Ok(None) => error!(
+                "the list of revoked certificates is gone: what it said stays in force until the edge is started again"
+            ),
+            Err(error) => {
+                error!(%error, "the list of revoked certificates is not in force, the one before it still is");
+            }
+        }
+    }
+
+    fn get(&self) -> Arc<Revocations> {
+        self.inner.list.read().expect("no code panics while it holds the list").clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use tokio::time::{Instant, timeout};
+
+    /// Gives each look in turn, the last one for ever.
+    #[derive(Debug)]
+    struct Looks(Mutex<Vec<Look>>);
+
+    impl Looks {
+        fn new(looks: &[Look]) -> Self {
+            Self(Mutex::new(looks.iter().rev().cloned().collect()))
+        }
+    }
+
+    impl RevocationSource for Looks {
+        fn look(&self) -> Looking<'_> {
+            let mut looks = self.0.lock().expect("nothing panics while it holds this");
+            let look = if looks.len() > 1 { looks.pop() } else { looks.last().cloned() };
+            Box::pin(std::future::ready(look.expect("there is a last one")))
+        }
+    }
+
+    fn list(text: &str) -> Look {
+        Ok(Some(Revocations::parse(Path::new("pki"), text.as_bytes()).expect("a good list")))
+    }
+
+    fn peer(serial: &str) -> PeerNode {
+        let node_id = "gpu-a".parse().expect("a node id");
+        PeerNode { node_id, not_before: 0, not_after: i64::MAX, serial: serial.to_owned() }
+    }
+
+    /// When these looks get the certificate `0a` revoked; `None`: not within a minute.
+    async fn revoked_after(in_force: &str, looks: &[Look]) -> Option<Duration> {
+        let revoked = Revoked::new(list(in_force).expect("good").expect("a list"));
+        let source = Looks::new(looks);
+        let begun = Instant::now();
+        let peer = peer("0a");
+        let waits = async {
+            tokio::select! {
+                biased;
+                () = revoked.watch(&source) => unreachable!("it runs until dropped"),
+                () = revoked.revokes(&peer) => begun.elapsed(),
+            }
+        };
+        timeout(Duration::from_secs(60), waits).await.ok()
+    }
+
+    const NEXT_LOOK: Option<Duration> = Some(Duration::from_millis(1100));
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_is_revoked_at_once_or_when_the_list_says_so() {
+        assert_eq!(revoked_after("serial 0a", &[list("serial 0a")]).await, Some(Duration::ZERO));
+        assert_eq!(revoked_after("", &[list("serial 0a")]).await, NEXT_LOOK);
+        assert_eq!(revoked_after("serial 0b", &[list("serial 0a")]).await, NEXT_LOOK);
+        assert_eq!(revoked_after("", &[list(""), list("serial 0b")]).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_changes_between_two_looks_is_left_alone_until_it_is_whole() {
+        let (half, whole) = (list("serial 0a"), list("serial 0b"));
+        assert_eq!(revoked_after("", &[half.clone(), whole.clone()]).await, None);
+        let settled = Some(Duration::from_millis(2200));
+        assert_eq!(revoked_after("", &[whole, half.clone(), half]).await, settled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_bad_or_gone_leaves_the_one_before_in_force() {
+        for lost in [Err("line 1 is bad".to_owned()), Ok(None)] {
+            let revoked = Revoked::new(list("serial 0a").expect("good").expect("a list"));
+            let source = Looks::new(&[lost]);
+            let watched = timeout(Duration::from_secs(60), revoked.watch(&source)).await;
+            assert!(watched.is_err(), "it runs until dropped");
+            assert!(revoked.get().revokes(&peer("0a")));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_that_is_taken_out_lets_its_certificate_in_again() {
+        for without in ["", "serial 0b"] {
+            let revoked = Revoked::new(list("serial 0a").expect("good").expect("a list"));
+            let source = Looks::new(&[list(without)]);
+            let _runs_on = timeout(Duration::from_secs(60), revoked.watch(&source)).await;
+            assert!(!revoked.get().revokes(&peer("0a")));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_connection_that_waits_learns_of_a_change() {
+        let revoked = Revoked::default();
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let revoked = revoked.clone();
+                tokio::spawn(async move { revoked.revokes(&peer("0a")).await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        revoked.judge(&list("serial 0b"));
+        tokio::task::yield_now().await;
+        assert!(waiting.iter().all(|task| !task.is_finished()), "another certificate");
+        revoked.judge(&list("serial 0a"));
+        for task in waiting {
+            timeout(Duration::from_secs(1), task).await.expect("told").expect("no panic");
+        }
+    }
+}
