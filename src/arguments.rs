@@ -94,15 +94,6 @@ pub(crate) enum Certs {
         #[arg(long, default_value_t = iop_certs::DEFAULT_LEAF_DAYS)]
         days: u32,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Check an edge's or a node's file: every error at once; exit code 2 if there is any
-    Check {
-        /// The file
-        file: PathBuf,
-    },
     /// Revoke a node's certificates: a running edge closes its connection and lets it in no more
     Revoke {
         /// The edge's folder of certificates
@@ -126,6 +117,15 @@ pub(crate) struct Revoked {
     /// The one certificate of the node in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) bundle: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check an edge's or a node's file: every error at once; exit code 2 if there is any
+    Check {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 /// An address; `:PORT` alone means loopback.
