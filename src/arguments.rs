@@ -1,6 +1,8 @@
 //! The command line. Names and defaults only; each command's work is in its own file.
 
+use crate::status::AdminUrl;
 use clap::{Args, Parser, Subcommand};
+use iop_config::EnvName;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -40,10 +42,20 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Show what a running edge does: its queue, its nodes and their providers, what is not available
+    #[command(after_help = STATUS_COLUMNS)]
+    Status(Status),
 }
 
 const NODE_EXIT_CODES: &str = "Exit codes: 0 stopped; 2 bad configuration; 3 reconnect.max_attempts used up; \
     4 certificate missing, bad or refused, or the edge is not of this deployment; 1 anything else";
+
+const STATUS_COLUMNS: &str = "Columns:
+  RUNNING  requests that run, of as many as the provider may run now
+  LONG     the same of its long-context slots
+  QUEUED   waiting requests that could run there; one that could run at several counts at each
+
+Exit codes: 0 the edge was read, or --watch was ended by Ctrl-C; 1 it could not be read; 2 wrong arguments";
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
@@ -126,6 +138,22 @@ pub(crate) enum ConfigCommand {
         /// The file
         file: PathBuf,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// The edge's admin listener: http://HOST:PORT, HOST:PORT or :PORT
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
+    pub(crate) admin: AdminUrl,
+    /// Print the snapshot itself, as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Look again and again until Ctrl-C: every second on a terminal, every 2 seconds elsewhere
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// The environment variable that holds the key of the admin listener, if it asks for one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key_env: Option<EnvName>,
 }
 
 /// An address; `:PORT` alone means loopback.

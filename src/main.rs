@@ -10,6 +10,7 @@ mod logging;
 mod node;
 mod signals;
 mod smoke;
+mod status;
 
 use arguments::{Arguments, Command, ConfigCommand};
 use clap::Parser;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Config { command: ConfigCommand::Check { file } } => {
             check::run(&file).map(|()| ExitCode::SUCCESS)
         }
+        Command::Status(options) => block_on(status::run(options)),
     };
     outcome.unwrap_or_else(|failure: Failure| {
         eprintln!("{failure}");

@@ -23,6 +23,10 @@ mod refusal;
 mod registration;
 #[path = "product/smoke.rs"]
 mod smoke;
+#[path = "product/status.rs"]
+mod status;
+#[path = "product/status_refusal.rs"]
+mod status_refusal;
 #[path = "product/stop.rs"]
 mod stop;
 #[path = "product/streaming.rs"]

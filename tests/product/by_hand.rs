@@ -1,6 +1,6 @@
 //! The three processes by hand: README's own commands and the example files, with nothing but ports changed.
 
-use crate::lab::{DEADLINE, EXIT_LIMIT, Site, curl_arguments, curl_request};
+use crate::lab::{DEADLINE, EXIT_LIMIT, Site, assert_says, curl_arguments, curl_request};
 use iop_tests::engine::{Engine, Script};
 use iop_tests::http::{Call, open, send};
 use iop_tests::process::{Process, Signal, ready_values};
@@ -40,7 +40,7 @@ struct ByHand {
 impl ByHand {
     async fn start(engine: &Engine) -> Self {
         let commands = readme();
-        let [copy, init, issue, edge, node, _curl, _snapshot] = commands.as_slice() else {
+        let [copy, init, issue, edge, node, _curl, _snapshot, status] = commands.as_slice() else {
             panic!("{commands:#?}")
         };
         assert_eq!(copy, "cp -r config/examples my-iop && cd my-iop");
@@ -73,6 +73,9 @@ impl ByHand {
         let mut node = site.start(&borrowed(&arguments(node)));
         let welcomed = node.wait_for_line("ready ", DEADLINE).await;
         assert_eq!(welcomed, format!("ready node=gpu-a edge={address} generation=1"));
+        let status = arguments(status);
+        let shown = site.run(&[&borrowed(&status), &["--admin", &*ready["admin"]][..]].concat()).await;
+        assert_says(&shown.expect_success("status").stdout, &["gpu-a", "connected"]);
         Self { edge, node, http: ready["http"].parse().expect("an address"), _site: site }
     }
 }

@@ -1,0 +1,119 @@
+//! A snapshot as a page of text, 80 columns wide: first what holds for all, then each node with its providers, then the
+//! models that nobody serves. Pure: the time comes in, the text goes out.
+
+mod nodes;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use super::snapshot::{Config, Leases, Model, Node, Queue, Snapshot, state};
+use super::text::duration;
+use page::Page;
+use std::collections::BTreeMap;
+use time::OffsetDateTime;
+
+/// Where the values of the first part begin.
+const SUMMARY_INDENT: usize = 9;
+
+/// Most lines of the configuration's error. `iop config check` prints all of them.
+const MAX_ERROR_LINES: usize = 8;
+
+/// The whole page. `now` is in seconds since 1970.
+pub(super) fn page(snapshot: &Snapshot, admin: &str, now: u64) -> String {
+    let Snapshot { queue, leases, nodes, models, config } = snapshot;
+    let mut page = Page::default();
+    let mut summary = |label: &str, value: &str| page.entry(label, SUMMARY_INDENT, value);
+    summary("edge", &format!("{admin}{}", at(now)));
+    summary("queue", &queue_line(queue));
+    summary("leases", &leases_line(leases));
+    let available = models.iter().filter(|model| model.available).count();
+    summary("models", &format!("{available} of {} available", models.len()));
+    let connected = nodes.iter().filter(|node| node.connected).count();
+    summary("nodes", &format!("{connected} of {} connected", nodes.len()));
+    config_lines(&mut page, config);
+    nodes::table(&mut page, nodes, now);
+    unavailable_models(&mut page, models, nodes);
+    page.into_text()
+}
+
+/// A message of any length as a page of its own.
+pub(super) fn message(text: &str) -> String {
+    let mut page = Page::default();
+    page.entry("", 0, text);
+    page.into_text()
+}
+
+/// The date and time of day, as logs have it.
+fn at(now: u64) -> String {
+    let now = i64::try_from(now).ok().and_then(|now| OffsetDateTime::from_unix_timestamp(now).ok());
+    let Some(now) = now else { return String::new() };
+    let (hour, minute, second) = now.to_hms();
+    format!(", {} {hour:02}:{minute:02}:{second:02} UTC", now.date())
+}
+
+fn queue_line(queue: &Queue) -> String {
+    let mut line = format!("{} of {} waiting", queue.length, queue.max);
+    if queue.length > 0 {
+        line += &format!(
+            ", the oldest for {} (at most {})",
+            duration(queue.oldest_wait_ms),
+            duration(queue.timeout_ms)
+        );
+    }
+    line
+}
+
+fn leases_line(leases: &Leases) -> String {
+    let Leases { active, acquired_total, released_total, fenced_total } = leases;
+    format!(
+        "{active} active; since the start {acquired_total} acquired, {released_total} released, {fenced_total} fenced"
+    )
+}
+
+fn config_lines(page: &mut Page, config: &Config) {
+    let Config { revision, source, last_error } = config;
+    let from = if source.as_str().is_empty() { String::new() } else { format!(", {source}") };
+    page.entry("config", SUMMARY_INDENT, &format!("revision {revision}{from}"));
+    if last_error.is_empty() {
+        return;
+    }
+    page.entry("", SUMMARY_INDENT, "the file as it is now is NOT IN FORCE:");
+    for line in last_error.iter().take(MAX_ERROR_LINES) {
+        // Each line begins with the file's name, which stands above.
+        let line = line.as_str();
+        let rest = line.strip_prefix(source.as_str()).and_then(|rest| rest.strip_prefix(':'));
+        page.entry("", SUMMARY_INDENT, rest.unwrap_or(line).trim());
+    }
+    if let Some(more) = last_error.len().checked_sub(MAX_ERROR_LINES).filter(|more| *more > 0) {
+        page.entry("", SUMMARY_INDENT, &format!("and {more} more: see `iop config check`"));
+    }
+}
+
+fn unavailable_models(page: &mut Page, models: &[Model], nodes: &[Node]) {
+    let unavailable: Vec<&Model> = models.iter().filter(|model| !model.available).collect();
+    if unavailable.is_empty() {
+        return;
+    }
+    let states: BTreeMap<(&str, &str), &str> = nodes
+        .iter()
+        .flat_map(|node| {
+            node.providers.iter().map(|provider| {
+                ((node.id.as_str(), provider.id.as_str()), state(&provider.status, &provider.health))
+            })
+        })
+        .collect();
+    let indent = page::indent(unavailable.iter().map(|model| &model.id));
+    page.blank();
+    page.entry("MODELS NOT AVAILABLE", indent, "");
+    for Model { id, candidates, .. } in unavailable {
+        let candidates: Vec<String> = candidates
+            .iter()
+            .map(|candidate| {
+                let (node, provider) = (candidate.node.as_str(), candidate.provider.as_str());
+                let state = states.get(&(node, provider)).copied().unwrap_or("unknown");
+                format!("{node}/{provider} is {state}")
+            })
+            .collect();
+        page.entry(&format!("  {id}"), indent, &candidates.join(", "));
+    }
+}
