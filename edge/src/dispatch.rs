@@ -5,6 +5,7 @@ use crate::admission::{Api, Grant, ProviderKey, Refusal};
 use crate::desk::{Admission, Desk, Lease};
 use crate::gateway::{GatewayError, ModelText, provider_name};
 use crate::live::Live;
+use crate::patience;
 use crate::registry::Registry;
 use crate::scan::replace_model;
 use crate::settings::Target;
@@ -121,14 +122,16 @@ impl Dispatch {
         let target = target
             .ok_or_else(|| Failure::Elsewhere(GatewayError::ModelNotFound(request.model.to_string())))?;
         let body = match &target {
-            Target { model, tunnel: true } if *model != request.model => {
+            Target { model, tunnel: true, .. } if *model != request.model => {
                 let name = request.model_text.write(model);
                 replace_model(request.body.clone(), request.model_literal.clone(), name)
             }
             _ => request.body.clone(),
         };
         let head = head(&grant, request, &target, &body)?;
-        let mut run = EdgeRun::open(&connection, &head, body, lease).await.map_err(|error| match error {
+        let patience = patience::for_request(target.patience, head.body_len);
+        let opened = EdgeRun::open(&connection, &head, body, lease, patience).await;
+        let mut run = opened.map_err(|error| match error {
             OpenError::Connection(_) => Failure::Elsewhere(disconnected()),
             OpenError::NoStream => {
                 let provider = provider_name(&grant.provider);
@@ -163,7 +166,9 @@ impl Dispatch {
                 // The end of a refused run follows at once; reading it returns the lease before the request goes on.
                 match run.drain().await {
                     // A run that does not end keeps its slot: the request cannot go on with its lease.
-                    Err(endless @ RunLost::Protocol(_)) => Err(lost(&grant, &endless)),
+                    Err(endless @ (RunLost::Protocol(_) | RunLost::Silent { .. })) => {
+                        Err(lost(&grant, &endless))
+                    }
                     Ok(()) | Err(RunLost::Reset { .. } | RunLost::Connection(_)) => {
                         Err(refused(&grant, refusal))
                     }
@@ -275,12 +280,18 @@ fn of_its_kind(reply: RunReply, tunnel: bool) -> Result<RunReply, RunLost> {
 async fn busy_detail(run: &mut EdgeRun<Lease>, status: u16) -> Option<String> {
     let mut text = Vec::new();
     let read = async {
-        while let Ok(Some(bytes)) = std::future::poll_fn(|cx| run.poll_chunk(cx)).await {
-            let room = BUSY_DETAIL_BYTES - text.len();
-            text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        loop {
+            match std::future::poll_fn(|cx| run.poll_chunk(cx)).await {
+                Ok(Some(bytes)) => {
+                    let room = BUSY_DETAIL_BYTES - text.len();
+                    text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                }
+                Ok(None) | Err(RunLost::Reset { .. } | RunLost::Connection(_)) => return Some(()),
+                Err(RunLost::Protocol(_) | RunLost::Silent { .. }) => return None,
+            }
         }
     };
-    tokio::time::timeout(BUSY_DETAIL_TIMEOUT, read).await.ok()?;
+    tokio::time::timeout(BUSY_DETAIL_TIMEOUT, read).await.ok()??;
     Some(format!("it answered {status}: {}", printable(String::from_utf8_lossy(&text).trim())))
 }
 
@@ -306,6 +317,9 @@ fn lost(grant: &Grant, lost: &RunLost) -> Failure {
         RunLost::Connection(_) => Failure::Elsewhere(GatewayError::Disconnected { provider }),
         RunLost::Reset { .. } | RunLost::Protocol(_) => {
             Failure::Final(GatewayError::BadAnswer { provider, detail: lost.to_string() })
+        }
+        RunLost::Silent { .. } => {
+            Failure::Final(GatewayError::TimedOut { provider, detail: lost.to_string() })
         }
     }
 }

@@ -13,6 +13,7 @@ mod gateway;
 mod handshakes;
 mod listeners;
 mod live;
+mod patience;
 mod quiet;
 mod refresh;
 mod registry;

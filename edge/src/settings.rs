@@ -1,7 +1,9 @@
 //! Translates the configuration for those who act on it: admission, the nodes, the gateway. Decides nothing.
 
 use crate::admission::{self, Api, KeySpec, ModelSpec, Policy, ProviderKey, ProviderSpec};
+use crate::patience;
 use iop_config::{Adapter, Candidate, EdgeConfig, Model, Node, Provider};
+use iop_transport::tunnel::Patience;
 use iop_transport::wire;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -68,6 +70,8 @@ pub(crate) struct Target {
     pub(crate) model: Arc<str>,
     /// Whether the provider's own HTTP API is carried; else the run is normalized.
     pub(crate) tunnel: bool,
+    /// How long its node may be silent.
+    pub(crate) patience: Patience,
 }
 
 /// The targets of every model, by the model's key and the candidate.
@@ -83,11 +87,17 @@ pub(crate) fn targets(config: &EdgeConfig) -> BTreeMap<(Arc<str>, ProviderKey), 
             provider: candidate.provider.as_str().into(),
         };
         let upstream = candidate.upstream_model.as_ref().unwrap_or(&model.id);
-        let tunnel = adapters.get(&key).is_some_and(|adapter| is_tunnel(adapter));
-        ((Arc::from(model.id.as_str()), key), Target { model: upstream.as_str().into(), tunnel })
+        let adapter = adapters.get(&key)?;
+        let target = Target {
+            model: upstream.as_str().into(),
+            tunnel: is_tunnel(adapter),
+            patience: patience::with(adapter, config.quic.idle_timeout),
+        };
+        Some(((Arc::from(model.id.as_str()), key), target))
     };
-    let targets =
-        |model: &Model| model.candidates.iter().map(|candidate| target(model, candidate)).collect::<Vec<_>>();
+    let targets = |model: &Model| {
+        model.candidates.iter().filter_map(|candidate| target(model, candidate)).collect::<Vec<_>>()
+    };
     config.models.iter().flat_map(targets).collect()
 }
 

@@ -56,6 +56,8 @@ codes! {
         Fenced = 0x12, "the lease was lost";
         /// Edge: shutting down.
         EdgeShutdown = 0x13, "the edge is shutting down";
+        /// Edge: the node said nothing of the run for too long.
+        NodeSilent = 0x14, "the node was silent for too long";
         /// Edge: the run has ended, nothing was cancelled.
         Done = 0x1e, "done";
         /// Node: cancelled as asked; the upstream request is closed and its slot free.

@@ -2,6 +2,8 @@
 
 mod edge;
 mod node;
+mod silence;
 
 pub use edge::{EdgeRun, OpenError, RunLost};
 pub use node::{HeadError, NodeReply, NodeRun, ReplyError, RunBody};
+pub use silence::Patience;

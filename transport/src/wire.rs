@@ -9,8 +9,9 @@
 //!    sending side open: it is the cancel channel.
 //! 6. The node answers [`RunReply`], then raw bytes (tunnel) or [`RunEvent`] frames (normalized), then FIN for
 //!    complete or RESET for not complete. A refusal is a [`RunReply::Refused`] followed by FIN.
-//! 7. Cancel: the edge RESETs its sending side and keeps reading. The node aborts the upstream request, waits until its
-//!    connection is closed, frees its gate, then RESETs its own side. Only then does the edge count the slot free.
+//! 7. Cancel, when the client is gone or the node was silent for too long: the edge RESETs its sending side and keeps
+//!    reading. The node aborts the upstream request, waits until its connection is closed, frees its gate, then RESETs its
+//!    own side. Only then does the edge count the slot free.
 //!
 //! Every message is a frame: length (u32, big endian), then that many bytes of bincode. [`Hello`] is preceded by its
 //! protocol version (u16, big endian) inside the frame, so that a stranger's version is known before it is decoded.

@@ -16,6 +16,7 @@ mod wire {
     mod registration;
     mod runs;
     mod send;
+    mod silence;
     mod soak;
     mod tls;
 }

@@ -166,7 +166,7 @@ impl GatewayError {
 pub(crate) fn lost_code(lost: &RunLost) -> &'static str {
     match lost {
         RunLost::Connection(_) => "provider_disconnected",
-        RunLost::Reset { .. } | RunLost::Protocol(_) => "provider_error",
+        RunLost::Reset { .. } | RunLost::Protocol(_) | RunLost::Silent { .. } => "provider_error",
     }
 }
 

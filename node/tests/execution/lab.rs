@@ -4,7 +4,7 @@
 use super::link::Link;
 use bytes::Bytes;
 use iop_node::{ByteStream, Connecting, Connector, Providers, TcpConnector};
-use iop_transport::tunnel::{EdgeRun, NodeRun, RunLost};
+use iop_transport::tunnel::{EdgeRun, NodeRun, Patience, RunLost};
 use iop_transport::wire::{
     Adapter, Applied, Apply, Header, NormalizedRequest, Operation, ProviderSettings, Refusal, RunEvent,
     RunHead, RunReply, RunRequest, TunnelRequest,
@@ -20,6 +20,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Far beyond what anything here takes; only a hang reaches it.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// More than any wait here takes.
+const PATIENT: Patience = Patience { reply: Duration::from_secs(60), idle: Duration::from_secs(60) };
 
 /// The generation that the lab's connection owns.
 pub(super) const GENERATION: u64 = 7;
@@ -203,7 +206,7 @@ impl Lab {
         let head = RunHead { lease, generation, provider: provider.into(), request, body_len };
         let body = vec![Bytes::copy_from_slice(body)];
         let guard = Lease(lease, self.journal.clone());
-        (lease, within(EdgeRun::open(&self.link.at_edge, &head, body, guard)).await.expect("a stream"))
+        (lease, within(EdgeRun::open(&self.link.at_edge, &head, body, guard, PATIENT)).await.expect("a stream"))
     }
 
     /// A whole chat request through a tunnel.

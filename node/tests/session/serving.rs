@@ -5,7 +5,7 @@ use crate::node::{Plan, TestNode};
 use crate::pki::Pki;
 use iop_node::{ByteStream, Connecting, Connector, Exit};
 use iop_transport::codes::CloseCode;
-use iop_transport::tunnel::EdgeRun;
+use iop_transport::tunnel::{EdgeRun, Patience};
 use iop_transport::wire::{
     Adapter, Apply, EdgeMessage, NodeMessage, ProviderSettings, RunHead, RunRequest, TunnelRequest,
 };
@@ -56,7 +56,8 @@ async fn open(guest: &Guest, generation: u64) -> EdgeRun<()> {
         request: RunRequest::Tunnel(request),
         body_len: 0,
     };
-    EdgeRun::open(&guest.connection, &head, Vec::new(), ()).await.expect("the node gives a stream")
+    let patience = Patience { reply: Duration::from_secs(60), idle: Duration::from_secs(60) };
+    EdgeRun::open(&guest.connection, &head, Vec::new(), (), patience).await.expect("the node gives a stream")
 }
 
 /// Waits until the run's request has arrived.

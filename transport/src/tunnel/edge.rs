@@ -3,6 +3,7 @@
 use crate::codes::{CloseCode, StreamCode};
 use crate::send::ResetOnDrop;
 use crate::session::printable;
+use crate::tunnel::silence::{Patience, Silence};
 use crate::wire::{
     self, CodecError, EVENT_FRAME_BYTES, FrameBuffer, RUN_HEAD_BYTES, RunEvent, RunHead, RunReply,
 };
@@ -52,6 +53,12 @@ pub enum RunLost {
     /// The node broke the protocol.
     #[error("the node broke the protocol: {0}")]
     Protocol(String),
+    /// The node fell silent. It has been told to end the run.
+    #[error("the node sent nothing for {} ms", .limit.as_millis())]
+    Silent {
+        /// How long it was waited for.
+        limit: Duration,
+    },
 }
 
 /// The sending half: uploading the request, and then open as the cancel channel.
@@ -67,7 +74,11 @@ struct Sending {
 /// the connection). Dropping a run that has not ended cancels it, and the lease is dropped when the node confirms.
 pub struct EdgeRun<L: Send + 'static> {
     connection: quinn::Connection,
+    provider: String,
     sending: Sending,
+    silence: Silence,
+    /// Of the silence after the reply.
+    idle_limit: Duration,
     /// Bytes read from the stream and not yet given out.
     buffer: FrameBuffer,
     /// `None` once the node's half has ended.
@@ -80,12 +91,14 @@ pub struct EdgeRun<L: Send + 'static> {
 }
 
 impl<L: Send + 'static> EdgeRun<L> {
-    /// Opens the run's stream and starts to send `head` and `body`. On an error the lease is dropped.
+    /// Opens the run's stream and starts to send `head` and `body`. On an error the lease is dropped. A node that is silent for
+    /// longer than `patience` while it is waited for has its run cancelled.
     pub async fn open(
         connection: &quinn::Connection,
         head: &RunHead,
         body: Vec<Bytes>,
         lease: L,
+        patience: Patience,
     ) -> Result<Self, OpenError> {
         let frame = wire::encode(&[], head, RUN_HEAD_BYTES)?;
         let (send, recv) = tokio::time::timeout(OPEN_TIMEOUT, connection.open_bi())
@@ -96,7 +109,10 @@ impl<L: Send + 'static> EdgeRun<L> {
         upload.extend(body);
         Ok(Self {
             connection: connection.clone(),
+            provider: head.provider.clone(),
             sending: Sending { stream: ResetOnDrop::new(send, StreamCode::ClientGone), upload, written: 0 },
+            silence: Silence::new(patience.reply),
+            idle_limit: patience.idle,
             buffer: FrameBuffer::default(),
             receiving: Some((recv, lease)),
             lost: None,
@@ -118,7 +134,10 @@ impl<L: Send + 'static> EdgeRun<L> {
     /// The node's answer head. Once, before anything else.
     pub async fn reply(&mut self) -> Result<RunReply, RunLost> {
         match std::future::poll_fn(|cx| self.poll_frame(cx, RUN_HEAD_BYTES)).await? {
-            Some(reply) => Ok(reply),
+            Some(reply) => {
+                self.silence.set_limit(self.idle_limit);
+                Ok(reply)
+            }
             None => Err(self.fail(RunLost::Protocol("the run ended without a reply".into()))),
         }
     }
@@ -175,15 +194,20 @@ impl<L: Send + 'static> EdgeRun<L> {
         }
     }
 
-    /// Reads from the stream itself and sees its end: the one place where a run ends without being cancelled.
+    /// Reads from the stream itself and sees its end: the one place where a run ends without being cancelled. And the one
+    /// place where the node is waited for.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RunLost>> {
-        self.sending.poll(cx);
+        let progress = self.sending.poll(cx);
         let Some((recv, _)) = &mut self.receiving else {
             return Poll::Ready(self.lost.clone().map_or(Ok(None), Err));
         };
-        let result = {
-            let read = pin!(recv.read_chunk(CHUNK_BYTES, true));
-            std::task::ready!(read.poll(cx))
+        let read = pin!(recv.read_chunk(CHUNK_BYTES, true)).poll(cx);
+        if progress || read.is_ready() {
+            self.silence.end();
+        }
+        let Poll::Ready(result) = read else {
+            std::task::ready!(self.silence.poll(cx));
+            return Poll::Ready(Err(self.fell_silent()));
         };
         Poll::Ready(match result {
             Ok(Some(chunk)) => Ok(Some(chunk.bytes)),
@@ -216,6 +240,19 @@ impl<L: Send + 'static> EdgeRun<L> {
         self.fail(RunLost::Protocol(problem))
     }
 
+    /// The node has sent nothing for too long, though its connection stands.
+    fn fell_silent(&mut self) -> RunLost {
+        let limit = self.silence.limit();
+        tracing::warn!(
+            address = %crate::peer::address(&self.connection),
+            provider = self.provider,
+            silent_ms = limit.as_millis(),
+            "a node was silent for longer than it may; cancelling its run"
+        );
+        self.cancel(StreamCode::NodeSilent);
+        self.fail(RunLost::Silent { limit })
+    }
+
     /// Remembers why the run is not complete. What was read and not given out is part of nothing.
     fn fail(&mut self, lost: RunLost) -> RunLost {
         self.buffer = FrameBuffer::default();
@@ -237,16 +274,22 @@ impl<L: Send + 'static> Drop for EdgeRun<L> {
 }
 
 impl Sending {
-    fn poll(&mut self, cx: &mut Context<'_>) {
+    /// Writes as much as goes now. Whether it was anything.
+    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
         while self.written < self.upload.len() {
             match self.stream.poll_write(cx, &mut self.upload[self.written..]) {
-                Poll::Ready(Ok(chunks)) => self.written += chunks,
+                Poll::Ready(Ok(chunks)) => {
+                    self.written += chunks;
+                    progress = true;
+                }
                 // A failed write is not an outcome: the node's half tells what became of the run.
                 Poll::Ready(Err(_failed)) => break,
-                Poll::Pending => return,
+                Poll::Pending => return progress,
             }
         }
         self.discard();
+        progress
     }
 
     /// Ends our half, uploaded or not, so that the stream's credit comes back.

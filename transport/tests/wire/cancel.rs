@@ -1,7 +1,7 @@
 //! Cancelled runs: the node hears of it, and the lease is held until the node has ended its half, or the connection.
 
 use super::links::{
-    EDGE_SETTINGS, Lease, NODE_SETTINGS, lease, link, link_with, pattern, tunnel_head, within,
+    EDGE_SETTINGS, Lease, NODE_SETTINGS, PATIENT, lease, link, link_with, pattern, tunnel_head, within,
 };
 use super::runs::{RawNode, chunk, ok, opened, while_polling};
 use bytes::Bytes;
@@ -36,7 +36,8 @@ async fn opened_raw(
     at_node: &Connection,
 ) -> (EdgeRun<Lease>, RawNode, super::links::Drops) {
     let (lease, drops) = lease();
-    let mut run = within(EdgeRun::open(at_edge, &tunnel_head(0), Vec::new(), lease)).await.expect("a stream");
+    let mut run =
+        within(EdgeRun::open(at_edge, &tunnel_head(0), Vec::new(), lease, PATIENT)).await.expect("a stream");
     let (send, recv) = while_polling(&mut run, at_node.accept_bi()).await.expect("the run's stream");
     (run, RawNode { send, recv }, drops)
 }
@@ -85,8 +86,9 @@ async fn a_run_dropped_in_the_middle_of_its_answer_is_cancelled() {
 async fn a_run_dropped_before_its_head_is_sent_ends_as_cancelled() {
     let link = link().await;
     let (lease, mut drops) = lease();
-    let run =
-        within(EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease)).await.expect("a stream");
+    let run = within(EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease, PATIENT))
+        .await
+        .expect("a stream");
     drop(run);
     let (send, recv) = within(link.at_node.accept_bi()).await.expect("the run's stream");
     assert_eq!(drops.count(), 0);
@@ -108,7 +110,7 @@ async fn a_cancel_carries_the_code_that_was_set_in_every_phase_of_the_upload() {
         for body in [0, 4 << 20] {
             let (lease, mut drops) = lease();
             let head = tunnel_head(body as u64);
-            let open = EdgeRun::open(&link.at_edge, &head, vec![pattern(body)], lease);
+            let open = EdgeRun::open(&link.at_edge, &head, vec![pattern(body)], lease, PATIENT);
             let mut run = within(open).await.expect("a stream");
             poll_once(&mut run).await;
             let (send, recv) = within(link.at_node.accept_bi()).await.expect("the run's stream");

@@ -1,7 +1,7 @@
 //! The edge's half of a run: every way in which the node's half can end returns the lease once, at that moment.
 //! Cancelling is shown in its own file.
 
-use super::links::{Drops, EDGE_SETTINGS, Lease, Link, lease, link, pattern, tunnel_head, within};
+use super::links::{Drops, EDGE_SETTINGS, Lease, Link, PATIENT, lease, link, pattern, tunnel_head, within};
 use super::path::Process;
 use super::runs::{RawNode, chunk, event, ok, opened, while_polling};
 use bytes::Bytes;
@@ -88,8 +88,9 @@ async fn a_node_task_that_ends_without_an_outcome_loses_the_run() {
 async fn a_reset_with_a_strange_code_is_a_loss_without_a_code() {
     let link = link().await;
     let (lease, drops) = lease();
-    let mut run =
-        within(EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease)).await.expect("a stream");
+    let mut run = within(EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease, PATIENT))
+        .await
+        .expect("a stream");
     let (mut send, _recv) =
         while_polling(&mut run, link.at_node.accept_bi()).await.expect("the run's stream");
     send.reset(quinn::VarInt::from_u32(0x3ff)).expect("an open stream");
@@ -126,7 +127,7 @@ async fn a_node_that_vanishes_returns_the_lease_after_the_idle_timeout() {
     let (process, at_edge) = Process::node(settings, |_connection| std::future::ready(())).await;
     let (lease, mut drops) = lease();
     let mut run =
-        within(EdgeRun::open(&at_edge, &tunnel_head(0), Vec::new(), lease)).await.expect("a stream");
+        within(EdgeRun::open(&at_edge, &tunnel_head(0), Vec::new(), lease, PATIENT)).await.expect("a stream");
     // The first poll sends the head.
     poll_fn(|cx| {
         assert!(run.poll_chunk(cx).is_pending(), "that node never answers");
@@ -202,8 +203,9 @@ async fn events_arrive_in_order_and_the_end_is_clean() {
 /// Answers a run with these raw bytes and lets the stream open, or finishes it.
 async fn answered_raw(link: &Link, bytes: &[u8], finish: bool) -> (EdgeRun<Lease>, RawNode, Drops) {
     let (lease, drops) = lease();
-    let mut run =
-        within(EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease)).await.expect("a stream");
+    let mut run = within(EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease, PATIENT))
+        .await
+        .expect("a stream");
     let (mut send, recv) = while_polling(&mut run, link.at_node.accept_bi()).await.expect("the run's stream");
     within(send.write_all(bytes)).await.expect("a live stream");
     if finish {

@@ -1,6 +1,6 @@
 //! Streams do not hold each other up, and a connection has room for what its capacity needs.
 
-use super::links::{Lease, Link, lease, link, tunnel_head, within};
+use super::links::{Lease, Link, PATIENT, lease, link, tunnel_head, within};
 use super::runs::{chunk, event, ok, opened};
 use bytes::Bytes;
 use iop_transport::endpoint;
@@ -93,7 +93,7 @@ async fn a_connection_has_streams_for_its_capacity_and_resizing_works_at_once() 
     let link = link().await;
     let open = || async {
         let (lease, _drops) = lease();
-        EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease).await
+        EdgeRun::open(&link.at_edge, &tunnel_head(0), Vec::new(), lease, PATIENT).await
     };
     let mut runs = Vec::new();
     for _ in 0..stream_limit(0) {

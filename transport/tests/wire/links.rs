@@ -3,6 +3,7 @@
 use super::deployment::{Authority, EDGE_NAME, Role};
 use bytes::Bytes;
 use iop_transport::endpoint::{self, EDGE_SOCKET_BYTES, NODE_SOCKET_BYTES, QuicSettings, ResetSecret};
+use iop_transport::tunnel::Patience;
 use iop_transport::wire::{RunHead, RunRequest, TunnelRequest};
 use quinn::{Connection, Endpoint};
 use std::future::Future;
@@ -23,6 +24,10 @@ pub(super) const NODE_SETTINGS: QuicSettings = QuicSettings {
     keep_alive: Some(Duration::from_secs(3)),
     segmentation_offload: true,
 };
+
+/// More than any wait here takes.
+pub(super) const PATIENT: Patience =
+    Patience { reply: Duration::from_secs(60), idle: Duration::from_secs(60) };
 
 /// Any port of loopback.
 pub(super) fn loopback() -> SocketAddr {

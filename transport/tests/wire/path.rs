@@ -2,7 +2,7 @@
 
 use super::deployment::{Authority, EDGE_NAME, Role};
 use super::links::{
-    EDGE_SETTINGS, edge_endpoint, lease, link, loopback, node_endpoint, pattern, tunnel_head, within,
+    EDGE_SETTINGS, PATIENT, edge_endpoint, lease, link, loopback, node_endpoint, pattern, tunnel_head, within,
 };
 use bytes::Bytes;
 use iop_transport::endpoint::{self, QuicSettings, ResetSecret};
@@ -124,8 +124,9 @@ async fn a_node_that_changes_its_address_keeps_its_connection_and_every_byte_in_
     let (up, down) = (pattern(4 << 20), pattern(6 << 20));
     let before = link.at_edge.remote_address();
     let head = tunnel_head(up.len() as u64);
-    let mut run =
-        within(EdgeRun::open(&link.at_edge, &head, vec![up.clone()], lease)).await.expect("a stream");
+    let mut run = within(EdgeRun::open(&link.at_edge, &head, vec![up.clone()], lease, PATIENT))
+        .await
+        .expect("a stream");
     let endpoint = link.node.clone();
     let expected_up = up.clone();
     let sent = down.clone();

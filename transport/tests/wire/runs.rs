@@ -1,6 +1,6 @@
 //! Runs that are open on both ends, for the tests of either half.
 
-use super::links::{DEADLINE, Drops, Lease, Link, lease, tunnel_head, within};
+use super::links::{DEADLINE, Drops, Lease, Link, PATIENT, lease, tunnel_head, within};
 use bytes::Bytes;
 use iop_transport::codes::StreamCode;
 use iop_transport::tunnel::{EdgeRun, NodeRun, RunLost};
@@ -18,7 +18,7 @@ pub(super) async fn opened(link: &Link, body: Vec<Bytes>) -> (EdgeRun<Lease>, No
     let (lease, drops) = lease();
     let length = body.iter().map(|chunk| chunk.len() as u64).sum();
     let head = tunnel_head(length);
-    let mut run = within(EdgeRun::open(&link.at_edge, &head, body, lease)).await.expect("a stream");
+    let mut run = within(EdgeRun::open(&link.at_edge, &head, body, lease, PATIENT)).await.expect("a stream");
     let node = while_polling(&mut run, accept(&link.at_node)).await;
     assert_eq!(node.head, head);
     (run, node, drops)

@@ -1,6 +1,6 @@
 //! Many short runs with ends at random: every lease returns once, and never before the node's slot is free.
 
-use super::links::{EDGE_SETTINGS, pattern, tunnel_head, within};
+use super::links::{EDGE_SETTINGS, PATIENT, pattern, tunnel_head, within};
 use super::path::Process;
 use bytes::Bytes;
 use iop_transport::codes::{CloseCode, StreamCode};
@@ -204,7 +204,8 @@ async fn client(
         let body = piece(number, 0);
         let head = RunHead { lease: number, ..tunnel_head(body.len() as u64) };
         let lease = Lease { number, returned: returned.clone(), _slot: slot };
-        let mut run = EdgeRun::open(&connection, &head, vec![body], lease).await.expect("a stream is free");
+        let mut run =
+            EdgeRun::open(&connection, &head, vec![body], lease, PATIENT).await.expect("a stream is free");
         let (_pieces, _end, patience) = script(number);
         let client_goes = async {
             match patience {
