@@ -15,6 +15,8 @@ mod events;
 mod fake_edge;
 #[path = "hostile/fake_node.rs"]
 mod fake_node;
+#[path = "hostile/order.rs"]
+mod order;
 #[path = "hostile/silence.rs"]
 mod silence;
 #[path = "hostile/site.rs"]

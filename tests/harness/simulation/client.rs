@@ -16,8 +16,9 @@ pub(super) enum Outcome {
     Complete,
     /// An error of the edge's own.
     Refused(u16, String),
-    /// An error that says that the node's gate was full: the edge has given away more than there is.
-    GateFull,
+    /// An error that says that the node had no place for the run: the edge has given away more than there is, or told the
+    /// node of it too early.
+    NoPlace,
     /// The answer broke off, and that was plain to see.
     Broken,
     /// The connection ended before an answer began.
@@ -150,11 +151,16 @@ fn judge_error(got: &Got, status: u16) -> Outcome {
     let code = body["error"]["code"].as_str();
     let message = body["error"]["message"].as_str().unwrap_or_default();
     match (code, got.end) {
-        (Some("provider_busy"), Ok(())) if message.contains("on this node runs") => Outcome::GateFull,
+        (Some("provider_busy"), Ok(())) if is_no_place(message) => Outcome::NoPlace,
         (Some(code), Ok(())) => Outcome::Refused(status, code.to_owned()),
         (None, Ok(())) => Outcome::Wrong(format!("a status {status} without a code: {}", shown(&got.body))),
         (_, Err(_)) => Outcome::Lost,
     }
+}
+
+/// Whether the node says that its gate is full or the provider unknown.
+fn is_no_place(message: &str) -> bool {
+    message.contains("on this node runs") || message.contains("this node runs no provider")
 }
 
 /// The echo's stream, rendered by the edge.

@@ -198,8 +198,7 @@ fn judge(world: &World, request: &Request, sent_ms: u64, outcome: &Outcome) {
         Outcome::Wrong(_) => false,
         Outcome::GivenUp => request.patience != super::request::Patience::Good,
         Outcome::Broken => !world.good,
-        // A lowered capacity may reach the node before a run that was granted earlier.
-        Outcome::GateFull => world.was_lowered(sent_ms, world.trace.now_ms()),
+        Outcome::NoPlace => false,
         Outcome::Lost | Outcome::NoEdge => world.edge_was_away(sent_ms, world.trace.now_ms()),
         Outcome::Refused(status, code) => match (*status, code.as_str()) {
             (429, "queue_full") | (503, "queue_timeout") => true,

@@ -48,8 +48,6 @@ struct State {
     ending: BTreeMap<String, bool>,
     /// Whether the file was ever changed.
     changed: bool,
-    /// When a provider got a lower capacity or was taken out.
-    lowered_ms: Vec<u64>,
 }
 
 impl World {
@@ -76,7 +74,6 @@ impl World {
             starts: 0,
             ending: BTreeMap::new(),
             changed: false,
-            lowered_ms: Vec::new(),
             settings: settings.clone(),
         };
         Arc::new(Self {
@@ -100,13 +97,8 @@ impl World {
     pub(super) fn change_settings(&self, change: impl FnOnce(&mut Settings)) {
         let now = self.trace.now_ms();
         let mut state = self.lock();
-        let before = state.settings.clone();
         change(&mut state.settings);
         state.changed = true;
-        let mut pairs = before.providers.iter().zip(&state.settings.providers);
-        if pairs.any(|(old, new)| new.capacity < old.capacity || new.present != old.present) {
-            state.lowered_ms.push(now);
-        }
         self.source.set(state.settings.text());
         for (engine, provider) in self.engines.iter().zip(&state.settings.providers) {
             engine.set_limits(now, provider.capacity, provider.long);
@@ -132,11 +124,6 @@ impl World {
 
     pub(super) fn was_changed(&self) -> bool {
         self.lock().changed
-    }
-
-    /// Whether a provider got a lower capacity, or was taken out, in this span.
-    pub(super) fn was_lowered(&self, from_ms: u64, to_ms: u64) -> bool {
-        self.lock().lowered_ms.iter().any(|at| (from_ms..=to_ms).contains(at))
     }
 
     pub(super) fn requests(&self) -> Vec<Arc<Request>> {
