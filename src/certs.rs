@@ -49,7 +49,7 @@ fn say_revoked(dir: &Path, report: &RevokeReport) {
         println!("added to {list}: {line}");
     }
     println!(
-        "an edge that runs takes it over within two seconds and closes the connections that it concerns"
+        "an edge that uses this folder takes it over within two seconds and closes the connections concerned"
     );
     if let Some(node) = &report.node {
         if !dir.join(format!("{node}.pem")).exists() {

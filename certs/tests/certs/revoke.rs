@@ -6,7 +6,7 @@ use std::path::Path;
 
 use iop_certs::{
     AuthorityError, LoadError, NodeId, PeerNode, Revocations, RevocationsError, RevokeError, Role,
-    issue_edge, issue_node, load_bundle_at, peer_node, revoke_bundle, revoke_node, revoke_serial,
+    StoreError, issue_edge, issue_node, load_bundle_at, peer_node, revoke_bundle, revoke_node, revoke_serial,
 };
 
 use crate::made::{DAY, NOW, OddAuthority, Pki, files, folder, mode, node_id, params, private, text, uri};
@@ -212,6 +212,25 @@ fn a_list_that_could_not_be_read_back_is_not_written() {
     let error = revoke_node(&pki.dir, &node_id("gpu-a"), NOW).expect_err("there is no room");
     assert!(matches!(error, RevokeError::List(RevocationsError::TooLarge { .. })), "{error}");
     assert_eq!(text(&pki.path("revoked")), full);
+}
+
+#[test]
+fn who_changes_the_list_is_waited_for_and_not_for_ever() {
+    let pki = Pki::new();
+    let lock = fs::File::create(pki.path(".revoked.lock")).expect("a file beside the list");
+    lock.lock().expect("nobody else has it");
+    let error = revoke_node(&pki.dir, &node_id("gpu-a"), NOW).expect_err("another has the list");
+    assert!(
+        matches!(&error, RevokeError::Store(StoreError::Locked { path }) if *path == pki.path("revoked")),
+        "{error}"
+    );
+    assert_eq!(list(&pki), Revocations::default());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| revoke(&pki, "gpu-a", NOW));
+        lock.unlock().expect("it was ours");
+        waits.join().expect("it gets its turn");
+    });
+    assert_eq!(list(&pki).nodes(), 1);
 }
 
 #[test]
