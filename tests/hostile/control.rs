@@ -252,8 +252,10 @@ async fn a_node_may_refuse_what_it_was_given_and_its_lies_about_the_rest_are_not
         if capacity(0) > 0 && capacity(1) == 0 { Ok(()) } else { Err(node) }
     })
     .await;
-    let said = site.deployment.edge.stderr().iter().filter(|it| it.contains("will not run")).count();
-    assert_eq!(said, 1, "one line for the one provider that is refused");
+    let said = || site.deployment.edge.stderr().iter().filter(|it| it.contains("will not run")).count();
+    let line = async || if said() > 0 { Ok(()) } else { Err("nothing is said yet") };
+    wait_until_async("a line of the refused provider", DEADLINE, line).await;
+    assert_eq!(said(), 1, "one line for the one provider that is refused");
     node.connection.close(0x1234_u32.into(), NASTY.repeat(20).as_bytes());
     site.assert_unharmed().await;
 }
