@@ -13,6 +13,7 @@ use crate::live::Live;
 use crate::quiet::{Quiet, Who};
 use crate::refresh::Refresher;
 use crate::registry::{Order, Registry};
+use crate::revocation::Revoked;
 use bytes::Bytes;
 use event_stream::EventStream;
 use guard::Stranger;
@@ -46,6 +47,7 @@ pub(crate) struct Admin {
     pub(crate) registry: Registry,
     pub(crate) live: Live,
     pub(crate) refresher: Refresher,
+    pub(crate) revoked: Revoked,
     pub(crate) events: Events,
     pub(crate) guard: Guard,
     pub(crate) subscribers: Subscribers,

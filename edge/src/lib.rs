@@ -143,6 +143,7 @@ impl Edge {
             guard: Guard::new(live.clone(), addresses.admin),
             live,
             refresher: refresher.clone(),
+            revoked: sessions.revoked.clone(),
             events,
             subscribers: Subscribers::default(),
             quiet: sessions.quiet.clone(),

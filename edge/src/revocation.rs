@@ -2,11 +2,12 @@
 //! long as it lives. What is on the list is `iop-certs`' business; closing a connection is `session`'s.
 
 use iop_certs::{PeerNode, Revocations};
+use serde::Serialize;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -51,15 +52,38 @@ pub(crate) struct Revoked {
 
 #[derive(Debug, Default)]
 struct Inner {
-    list: RwLock<Arc<Revocations>>,
+    state: RwLock<State>,
     /// Told when another list is in force.
     changed: Notify,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    list: Revocations,
+    last_error: Option<String>,
+}
+
+/// The list in force, for the snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct RevocationState {
+    /// Nodes of which every certificate up to a time is revoked.
+    pub(crate) nodes: usize,
+    /// Certificates that are revoked one by one.
+    pub(crate) serials: usize,
+    /// Why the list as it was last read is not in force; `None` if it is.
+    pub(crate) last_error: Option<String>,
+}
+
 impl Revoked {
     pub(crate) fn new(list: Revocations) -> Self {
-        let list = RwLock::new(Arc::new(list));
-        Self { inner: Arc::new(Inner { list, changed: Notify::new() }) }
+        let state = RwLock::new(State { list, last_error: None });
+        Self { inner: Arc::new(Inner { state, changed: Notify::new() }) }
+    }
+
+    /// What is in force, for the snapshot.
+    pub(crate) fn state(&self) -> RevocationState {
+        let State { list, last_error } = &*self.read();
+        RevocationState { nodes: list.nodes(), serials: list.serials(), last_error: last_error.clone() }
     }
 
     /// Resolves when the list in force revokes this certificate: at once, if it does now.
@@ -67,7 +91,7 @@ impl Revoked {
         loop {
             // Before the look, so that no change between the two is missed.
             let changed = self.inner.changed.notified();
-            if self.get().revokes(peer) {
+            if self.read().list.revokes(peer) {
                 return;
             }
             changed.await;
@@ -76,7 +100,7 @@ impl Revoked {
 
     /// Takes changes of the list over. Runs until dropped.
     pub(crate) async fn watch(&self, source: &dyn RevocationSource) {
-        let mut judged = Ok(Some((*self.get()).clone()));
+        let mut judged = Ok(Some(self.read().list.clone()));
         loop {
             sleep(LOOK_INTERVAL).await;
             let seen = source.look().await;
@@ -93,28 +117,34 @@ impl Revoked {
 
     /// Puts a list in force, or says why it is not. Either is said once.
     fn judge(&self, seen: &Look) {
-        let in_force = self.get();
-        match seen {
+        let mut state = self.inner.state.write().expect("no code panics while it holds the list");
+        let problem = match seen {
             Ok(Some(list)) => {
-                let (nodes, serials) = (list.nodes(), list.serials());
-                info!(nodes, serials, "the list of revoked certificates is in force");
-                *self.inner.list.write().expect("no code panics while it holds the list") =
-                    Arc::new(list.clone());
-                self.inner.changed.notify_waiters();
+                state.list = list.clone();
+                None
             }
-            Ok(None) if *in_force == Revocations::default() => {}
+            Ok(None) if state.list == Revocations::default() => None,
             // Who wants to revoke nobody any more empties the list. One that is gone was more likely lost.
-            Ok(None) => error!(
-                "the list of revoked certificates is gone: what it said stays in force until the edge is started again"
-            ),
-            Err(error) => {
+            Ok(None) => Some("it is gone: what it said stays in force until the edge is started again"),
+            Err(error) => Some(&**error),
+        };
+        state.last_error = problem.map(str::to_owned);
+        drop(state);
+        self.inner.changed.notify_waiters();
+        match (seen, problem) {
+            (_, Some(error)) => {
                 error!(%error, "the list of revoked certificates is not in force, the one before it still is");
             }
+            (Ok(Some(list)), None) => {
+                let (nodes, serials) = (list.nodes(), list.serials());
+                info!(nodes, serials, "the list of revoked certificates is in force");
+            }
+            _ => {}
         }
     }
 
-    fn get(&self) -> Arc<Revocations> {
-        self.inner.list.read().expect("no code panics while it holds the list").clone()
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.inner.state.read().expect("no code panics while it holds the list")
     }
 }
 
@@ -188,12 +218,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_bad_or_gone_leaves_the_one_before_in_force() {
-        for lost in [Err("line 1 is bad".to_owned()), Ok(None)] {
+        for (lost, words) in [(Err("line 1 is bad".to_owned()), "line 1 is bad"), (Ok(None), "it is gone")] {
             let revoked = Revoked::new(list("serial 0a").expect("good").expect("a list"));
             let source = Looks::new(&[lost]);
             let watched = timeout(Duration::from_secs(60), revoked.watch(&source)).await;
             assert!(watched.is_err(), "it runs until dropped");
-            assert!(revoked.get().revokes(&peer("0a")));
+            assert!(revoked.read().list.revokes(&peer("0a")));
+            let RevocationState { nodes, serials, last_error } = revoked.state();
+            assert_eq!((nodes, serials), (0, 1));
+            assert!(last_error.expect("the snapshot says why").starts_with(words));
+            revoked.judge(&list("serial 0a"));
+            assert_eq!(revoked.state().last_error, None, "the same list is good again");
         }
     }
 
@@ -203,7 +238,7 @@ mod tests {
             let revoked = Revoked::new(list("serial 0a").expect("good").expect("a list"));
             let source = Looks::new(&[list(without)]);
             let _runs_on = timeout(Duration::from_secs(60), revoked.watch(&source)).await;
-            assert!(!revoked.get().revokes(&peer("0a")));
+            assert!(!revoked.read().list.revokes(&peer("0a")));
         }
     }
 

@@ -10,7 +10,7 @@ use iop_tests::deployment::{Deployment, PROCESS_DEADLINE, Plan};
 use iop_tests::engine::{Engine, Script, Then};
 use iop_tests::http::Call;
 use iop_tests::process::{Process, Signal};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -148,16 +148,20 @@ async fn a_list_that_is_bad_or_gone_changes_nothing_and_is_said_and_a_good_one_c
         1,
     )
     .await;
-    wait_said(&deployment.edge, "pki/revoked: line 1: \"garbage\" is neither", 1).await;
+    let revocations = &deployment.snapshot().await["revocations"];
+    assert_eq!((&revocations["nodes"], &revocations["serials"]), (&json!(1), &json!(0)));
+    let error = revocations["last_error"].as_str().expect("the snapshot says why");
+    assert!(error.starts_with("pki/revoked: line 1: \"garbage\" is neither"), "{error}");
     assert_refused(deployment.launch_node(NODE)).await;
     fs::remove_file(&list).expect("the list is there");
-    wait_said(&deployment.edge, "the list of revoked certificates is gone", 1).await;
+    wait_said(&deployment.edge, "it is gone: what it said stays in force", 1).await;
     assert_refused(deployment.launch_node(NODE)).await;
 
     fs::write(&list, "# nobody\n").expect("the list is ours");
     wait_said(&deployment.edge, "the list of revoked certificates is in force nodes=0 serials=0", 1).await;
     deployment.start_node(NODE).await;
     let snapshot = deployment.snapshot().await;
+    assert_eq!(snapshot["revocations"], json!({"nodes": 0, "serials": 0, "last_error": null}));
     assert_eq!(node_of(&snapshot, OTHER)["generation"], 1, "nothing of this has touched another node");
     deployment.stop_node(NODE, Signal::TERM).await;
 

@@ -5,6 +5,7 @@ use super::Admin;
 use crate::admission::{AsideSnapshot, ProviderKey, ProviderSnapshot};
 use crate::refresh::ConfigState;
 use crate::registry::{Refusals, Registered};
+use crate::revocation::RevocationState;
 use iop_config::{EdgeConfig, Model, Node, Provider};
 use iop_transport::peer;
 use serde::Serialize;
@@ -20,6 +21,7 @@ pub(super) struct Snapshot {
     nodes: Vec<NodeView>,
     models: Vec<ModelView>,
     config: ConfigState,
+    revocations: RevocationState,
 }
 
 #[derive(Debug, Serialize)]
@@ -123,6 +125,7 @@ pub(super) fn take(admin: &Admin) -> Snapshot {
             .collect(),
         models: models.iter().map(|model| model_view(model, &providers)).collect(),
         config: admin.refresher.state(),
+        revocations: admin.revoked.state(),
     }
 }
 
