@@ -88,28 +88,32 @@ async fn a_run_that_falls_silent_in_its_answer_is_cancelled() {
 
 #[tokio::test]
 async fn each_byte_of_the_reply_and_of_the_answer_is_waited_for_anew() {
+    const ANSWER: &[u8] = b"an answer";
     let link = link().await;
     let (mut run, mut node, drops) = opened(&link, 3, Patience { reply: ENOUGH, idle: ENOUGH }).await;
+    let head =
+        RunReply::Response { status: 200, headers: vec![("name".into(), Bytes::from_static(b"value"))] };
+    let sent = reply(&head);
+    for part in [&sent, ANSWER] {
+        assert!(
+            PAUSE * u32::try_from(part.len()).expect("few bytes") > ENOUGH,
+            "each part takes longer in all"
+        );
+    }
     let slow = tokio::spawn(async move {
-        let answer =
-            [&reply(&RunReply::Response { status: 200, headers: Vec::new() })[..], b"answer"].concat();
-        let mut sent = 0;
-        for byte in answer {
+        for byte in [&sent, ANSWER].concat() {
             tokio::time::sleep(PAUSE).await;
             node.send.write_all(&[byte]).await.expect("a live stream");
-            sent += 1;
         }
         node.send.finish().expect("an open stream");
-        sent
     });
-    assert_eq!(within(run.reply()).await, Ok(ok()));
+    assert_eq!(within(run.reply()).await, Ok(head));
     let mut read = Vec::new();
     while let Some(bytes) = chunk(&mut run).await.expect("a complete run") {
         read.extend_from_slice(&bytes);
     }
-    assert_eq!(read, b"answer");
-    let sent = slow.await.expect("the node ends");
-    assert!(PAUSE * sent > ENOUGH, "{sent} bytes take longer than one may");
+    assert_eq!(read, ANSWER);
+    slow.await.expect("the node ends");
     assert_eq!(drops.count(), 1);
 }
 
