@@ -1,8 +1,9 @@
 //! How a changed file comes in force: asked for by HTTP, by signal, or noticed; written in every way in which people and
 //! systems write files.
 
-use crate::lab::{Lab, MODELS, chat, plan};
+use crate::lab::{DEADLINE, Lab, MODELS, chat, plan};
 use crate::subscriber::Subscriber;
+use iop_tests::deadline::wait_until;
 use iop_tests::engine::Engine;
 use iop_tests::process::Signal;
 use serde_json::{Value, json};
@@ -78,8 +79,12 @@ async fn a_changed_file_comes_in_force_once_however_it_was_written_and_whoever_a
     }
     let revision = lab.snapshot().await["config"]["revision"].take();
     assert_eq!(revision, 2 + WAYS.len() as u64, "nothing was applied twice");
-    let logged = lab.edge.stdout().into_iter().chain(lab.edge.stderr());
-    assert_eq!(logged.filter(|line| line.contains("configuration changed")).count(), 1 + WAYS.len());
+    wait_until("a line for each change and no more", DEADLINE, || {
+        let logged = lab.edge.stdout().into_iter().chain(lab.edge.stderr());
+        let changes: Vec<String> = logged.filter(|line| line.contains("configuration changed")).collect();
+        if changes.len() == 1 + WAYS.len() { Ok(()) } else { Err(changes) }
+    })
+    .await;
 }
 
 // [refresh-consistency]
