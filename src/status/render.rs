@@ -6,8 +6,8 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use super::snapshot::{Config, Leases, Model, Node, Queue, Snapshot, state};
-use super::text::duration;
+use super::snapshot::{Config, Leases, Model, Node, Queue, Revocations, Snapshot, state};
+use super::text::{Text, duration};
 use page::Page;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -15,12 +15,12 @@ use time::OffsetDateTime;
 /// Where the values of the first part begin.
 const SUMMARY_INDENT: usize = 9;
 
-/// Most lines of the configuration's error. `iop config check` prints all of them.
+/// Most lines of an error. Where the configuration has more, `iop config check` prints all of them.
 const MAX_ERROR_LINES: usize = 8;
 
 /// The whole page. `now` is in seconds since 1970.
 pub(super) fn page(snapshot: &Snapshot, admin: &str, now: u64) -> String {
-    let Snapshot { queue, leases, nodes, models, config } = snapshot;
+    let Snapshot { queue, leases, nodes, models, config, revocations } = snapshot;
     let mut page = Page::default();
     let mut summary = |label: &str, value: &str| page.entry(label, SUMMARY_INDENT, value);
     summary("edge", &format!("{admin}{}", at(now)));
@@ -31,6 +31,7 @@ pub(super) fn page(snapshot: &Snapshot, admin: &str, now: u64) -> String {
     let connected = nodes.iter().filter(|node| node.connected).count();
     summary("nodes", &format!("{connected} of {} connected", nodes.len()));
     config_lines(&mut page, config);
+    revocation_lines(&mut page, revocations);
     nodes::table(&mut page, nodes, now);
     unavailable_models(&mut page, models, nodes);
     page.into_text()
@@ -74,18 +75,37 @@ fn config_lines(page: &mut Page, config: &Config) {
     let Config { revision, source, last_error } = config;
     let from = if source.as_str().is_empty() { String::new() } else { format!(", {source}") };
     page.entry("config", SUMMARY_INDENT, &format!("revision {revision}{from}"));
-    if last_error.is_empty() {
+    not_in_force(page, "file", last_error, source.as_str());
+}
+
+fn revocation_lines(page: &mut Page, Revocations { nodes, serials, last_error }: &Revocations) {
+    if *nodes > 0 || *serials > 0 || !last_error.is_empty() {
+        page.entry(
+            "revoked",
+            SUMMARY_INDENT,
+            &format!("{}, {}", counted(*nodes, "node"), counted(*serials, "single certificate")),
+        );
+        not_in_force(page, "list", last_error, "");
+    }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Why something is not in force as it is now; nothing if it is. Lines of the error may begin with the name of its `source`.
+fn not_in_force(page: &mut Page, what: &str, error: &[Text], source: &str) {
+    if error.is_empty() {
         return;
     }
-    page.entry("", SUMMARY_INDENT, "the file as it is now is NOT IN FORCE:");
-    for line in last_error.iter().take(MAX_ERROR_LINES) {
-        // Each line begins with the file's name, which stands above.
-        let line = line.as_str();
-        let rest = line.strip_prefix(source.as_str()).and_then(|rest| rest.strip_prefix(':'));
-        page.entry("", SUMMARY_INDENT, rest.unwrap_or(line).trim());
+    page.entry("", SUMMARY_INDENT, &format!("the {what} as it is now is NOT IN FORCE:"));
+    for line in error.iter().take(MAX_ERROR_LINES) {
+        // It stands above.
+        let rest = line.as_str().strip_prefix(source).and_then(|rest| rest.strip_prefix(':'));
+        page.entry("", SUMMARY_INDENT, rest.unwrap_or(line.as_str()).trim());
     }
-    if let Some(more) = last_error.len().checked_sub(MAX_ERROR_LINES).filter(|more| *more > 0) {
-        page.entry("", SUMMARY_INDENT, &format!("and {more} more: see `iop config check`"));
+    if let Some(more) = error.len().checked_sub(MAX_ERROR_LINES).filter(|more| *more > 0) {
+        page.entry("", SUMMARY_INDENT, &format!("and {more} more"));
     }
 }
 

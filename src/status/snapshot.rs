@@ -14,6 +14,8 @@ pub(super) struct Snapshot {
     pub(super) models: Vec<Model>,
     #[serde(default)]
     pub(super) config: Config,
+    #[serde(default)]
+    pub(super) revocations: Revocations,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -88,6 +90,16 @@ pub(super) struct Config {
     pub(super) revision: u64,
     pub(super) source: Text,
     /// Its lines; empty where the file is in force.
+    #[serde(deserialize_with = "lines")]
+    pub(super) last_error: Vec<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Revocations {
+    pub(super) nodes: u64,
+    pub(super) serials: u64,
+    /// Its lines; empty where the list is in force.
     #[serde(deserialize_with = "lines")]
     pub(super) last_error: Vec<Text>,
 }

@@ -203,7 +203,7 @@ fn texts_of_nodes_cannot_touch_the_terminal_and_long_ones_are_cut() {
     assert!((300..500).contains(&reason) && page.contains('…'), "{page}");
     let mut snapshot = empty();
     snapshot["config"] = json!({"source": "f", "last_error": "f:x\n".repeat(20)});
-    assert!(shown(snapshot).ends_with("         x\n         and 12 more: see `iop config check`\n"));
+    assert!(shown(snapshot).ends_with("         x\n         and 12 more\n"));
 }
 
 #[test]
@@ -218,6 +218,26 @@ fn fields_and_words_that_are_not_known_do_no_harm() {
     // Of an edge that says less.
     let page = shown(json!({"queue": {}, "leases": {}, "nodes": [{"id": "a", "providers": [{"id": "b"}]}]}));
     assert!(page.contains("\na\n  b"), "{page}");
+}
+
+#[test]
+fn a_list_of_revoked_certificates_is_shown_where_there_is_one_or_it_is_not_in_force() {
+    for (revocations, lines) in [
+        (json!({"nodes": 0, "serials": 0, "last_error": null}), &[][..]),
+        (json!({"nodes": 2, "serials": 1, "last_error": null}), &["revoked  2 nodes, 1 single certificate"]),
+        (
+            json!({"nodes": 0, "serials": 0, "last_error": "line 1 is bad"}),
+            &[
+                "revoked  0 nodes, 0 single certificates",
+                "the list as it is now is NOT IN FORCE:",
+                "line 1 is bad",
+            ],
+        ),
+    ] {
+        let mut snapshot = empty();
+        snapshot["revocations"] = revocations;
+        assert_eq!(after(&shown(snapshot), "config"), lines);
+    }
 }
 
 #[test]
