@@ -32,6 +32,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body as _, Incoming};
 use iop_transport::wire::Header;
 use route::{Route, RunRoute};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tracing::{Instrument, info, info_span};
 
@@ -59,6 +60,7 @@ const REQUEST_ID_HEADER: &str = "x-request-id";
 #[derive(Debug, Clone)]
 pub(crate) struct Gateway {
     live: Live,
+    guard: auth::Guard,
     desk: Desk,
     dispatch: Dispatch,
     budget: body::Budget,
@@ -67,10 +69,12 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn new(live: Live, desk: Desk, registry: Registry) -> Self {
+    /// For a listener that was bound to `address`.
+    pub(crate) fn new(live: Live, desk: Desk, registry: Registry, address: SocketAddr) -> Self {
         let dispatch = Dispatch::new(desk.clone(), registry, live.clone());
         Self {
             live,
+            guard: auth::Guard::new(address),
             desk,
             dispatch,
             budget: body::Budget::default(),
@@ -123,7 +127,7 @@ impl Gateway {
         settings: &Settings,
         request_id: &str,
     ) -> Result<Response<Body>, GatewayError> {
-        let key = auth::key(&settings.config.auth, &parts.headers)?;
+        let key = self.guard.key(&settings.config.auth, &parts.headers)?;
         match route::route(&parts.method, parts.uri.path()) {
             Route::Models => Ok(models::list(&settings.config, self.started)),
             Route::Model(id) => models::one(&settings.config, &id, self.started),

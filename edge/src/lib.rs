@@ -131,7 +131,7 @@ impl Edge {
             idle_timeout: settings.idle_timeout,
             deployment: identity.deployment.into(),
         };
-        let gateway = Gateway::new(live.clone(), desk.clone(), registry.clone());
+        let gateway = Gateway::new(live.clone(), desk.clone(), registry.clone(), addresses.http);
         let limits = live.clone();
         let stall_limit = StallLimit::new(move || limits.get().config.http.write_stall_timeout);
         let stop = CancellationToken::new();

@@ -88,3 +88,37 @@ async fn a_wrong_key_or_none_gets_nothing_and_no_key_is_ever_shown() {
         assert!(!text.contains("-secret"), "a key in {place}: {text}");
     }
 }
+
+// [refresh-consistency]
+#[tokio::test]
+async fn keys_that_are_gone_open_no_listener_that_others_reach() {
+    let engine = Engine::start();
+    let keys = json!({"keys": [{"name": "bob", "key": BOB}]});
+    let plan = plan(&engine, 1).edge_value("/auth", keys.clone());
+    let mut lab = Lab::start(plan.edge_value("/http/listen", json!("0.0.0.0:0"))).await;
+    assert!(lab.http.ip().is_unspecified(), "{}", lab.http);
+    lab.http.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    assert_eq!(lab.send(with_key(BOB, "before")).answer().await.status, 200);
+
+    lab.rewrite_edge_config(|edge| edge["auth"] = json!({"keys": []}));
+    assert_eq!(lab.refresh("").await.status, 422);
+
+    // Good for the next start, and the socket of this one is still open to everybody.
+    let report = lab
+        .reconfigure(|edge| {
+            edge["auth"] = json!({"keys": []});
+            edge["http"]["listen"] = json!("127.0.0.1:0");
+        })
+        .await;
+    assert_eq!(report["needs_restart"], json!(["http: listen 0.0.0.0:0 -> 127.0.0.1:0"]), "{report}");
+    for call in [chat(MODELS[0], "none"), with_key(BOB, "the one before"), Call::get("/v1/models")] {
+        let refused = lab.send(call).answer().await;
+        assert_eq!((refused.status.as_u16(), code(&refused).as_str()), (401, "invalid_api_key"));
+        assert!(refused.text().contains("auth.keys is gone from its configuration"), "{refused:?}");
+    }
+
+    lab.reconfigure(|edge| edge["auth"] = keys).await;
+    assert_eq!(lab.send(with_key(BOB, "after")).answer().await.status, 200);
+    assert_eq!(lab.send(chat(MODELS[0], "none")).answer().await.status, 401);
+    assert_eq!(texts(&engine), ["before", "after"]);
+}

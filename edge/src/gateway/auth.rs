@@ -7,25 +7,41 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
 use iop_config::{Auth, CorsOrigins};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// How long a browser may remember a preflight, in seconds.
 const PREFLIGHT_SECONDS: u64 = 3600;
 
-/// The name of the client's key; `None` where no keys are configured.
-pub(super) fn key(auth: &Auth, headers: &HeaderMap) -> Result<Option<Arc<str>>, GatewayError> {
-    if auth.keys.is_empty() {
-        return Ok(None);
+/// Asks for the keys of the configuration that a request began with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Guard {
+    /// Whether the listener is one that only this machine reaches.
+    is_loopback: bool,
+}
+
+impl Guard {
+    /// For a listener that was bound to `address`.
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self { is_loopback: address.ip().is_loopback() }
     }
-    let shown = shown_key(headers).ok_or(GatewayError::NoKey)?;
-    // Every key is compared, each in constant time, so that timing tells nothing about them.
-    let mut found = None;
-    for known in &auth.keys {
-        if is_shown(&known.key, shown) {
-            found = Some(Arc::from(known.name.as_str()));
+
+    /// The name of the client's key; `None` where no keys are configured. The file may name none while it names loopback;
+    /// the socket is still the one that was bound at the start, and lets nobody in without a key if others reach it.
+    pub(super) fn key(self, auth: &Auth, headers: &HeaderMap) -> Result<Option<Arc<str>>, GatewayError> {
+        if auth.keys.is_empty() {
+            return if self.is_loopback { Ok(None) } else { Err(GatewayError::KeysGone) };
         }
+        let shown = shown_key(headers).ok_or(GatewayError::NoKey)?;
+        // Every key is compared, each in constant time, so that timing tells nothing about them.
+        let mut found = None;
+        for known in &auth.keys {
+            if is_shown(&known.key, shown) {
+                found = Some(Arc::from(known.name.as_str()));
+            }
+        }
+        found.map(Some).ok_or(GatewayError::WrongKey)
     }
-    found.map(Some).ok_or(GatewayError::WrongKey)
 }
 
 /// `Authorization: Bearer`, or `x-api-key` as Anthropic's clients send it.

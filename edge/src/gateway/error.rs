@@ -33,6 +33,11 @@ pub(crate) enum GatewayError {
     NoKey,
     #[error("the API key is not one of this edge's")]
     WrongKey,
+    #[error(
+        "this edge still listens for clients on more than loopback, but auth.keys is gone from its configuration: nobody is \
+         let in until it is there again or the edge starts again"
+    )]
+    KeysGone,
     #[error("there is nothing at {0}")]
     PathNotFound(String),
     #[error("{0} is not a method of this path")]
@@ -101,7 +106,7 @@ impl GatewayError {
             | Self::BodyBroken
             | Self::RefusedRequest { .. } => (StatusCode::BAD_REQUEST, "invalid_request"),
             Self::BodyStalled(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
-            Self::NoKey | Self::WrongKey => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
+            Self::NoKey | Self::WrongKey | Self::KeysGone => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
             Self::PathNotFound(_) | Self::ApiNotServed { .. } => (StatusCode::NOT_FOUND, "not_found"),
             Self::MethodNotAllowed(..) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::ModelNotFound(_) => (StatusCode::NOT_FOUND, "model_not_found"),
@@ -153,7 +158,7 @@ impl GatewayError {
             Self::MethodNotAllowed(_, allow) => {
                 headers.insert(header::ALLOW, HeaderValue::from_static(allow));
             }
-            Self::NoKey | Self::WrongKey => {
+            Self::NoKey | Self::WrongKey | Self::KeysGone => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             _ => {}
