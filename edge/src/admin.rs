@@ -72,7 +72,7 @@ struct Draining<'a> {
 impl Admin {
     /// Answers one request.
     pub(crate) async fn handle(self, request: Request<Incoming>) -> Response<Body> {
-        if let Err(stranger) = self.guard.check(request.headers()) {
+        if let Err(stranger) = self.guard.check(&request) {
             return self.turn_away(stranger);
         }
         let (method, path) = (request.method(), request.uri().path());
@@ -100,8 +100,10 @@ impl Admin {
         if let Some(left_out) = self.quiet.may_say(Who::Stranger) {
             tracing::warn!(error = %stranger, left_out, "turned a request of an operator away");
         }
-        let mut response = problem(StatusCode::UNAUTHORIZED, &stranger.to_string());
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let mut response = problem(stranger.status(), &stranger.to_string());
+        if stranger.status() == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         response
     }
 

@@ -36,7 +36,7 @@ async fn subscribe(admin: SocketAddr) -> Streaming {
 }
 
 /// Sockets that the process has open.
-fn sockets(process: &Process) -> usize {
+pub(crate) fn sockets(process: &Process) -> usize {
     let files = std::fs::read_dir(format!("/proc/{}/fd", process.id())).expect("it runs");
     let is_socket = |path: std::path::PathBuf| {
         std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().starts_with("socket:"))
@@ -108,20 +108,20 @@ async fn connections_whose_requests_never_end_keep_no_operator_away_either() {
     let mut stuck = Vec::new();
     for _ in 0..2 * CONNECTIONS {
         let mut connection = RawConnection::open(lab.admin).await.expect("connected");
-        connection.send(shut_window_snapshot()).await.expect("sent");
+        connection.send(shut_window("/admin/v1/snapshot")).await.expect("sent");
         stuck.push(connection);
         lab.snapshot().await;
     }
 }
 
-/// HTTP/2 with windows of 0 bytes, and a request for the snapshot.
-fn shut_window_snapshot() -> Vec<u8> {
+/// HTTP/2 with windows of 0 bytes, and a request.
+pub(crate) fn shut_window(path: &str) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     // SETTINGS: INITIAL_WINDOW_SIZE (4) = 0.
     bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0]);
     // HEADERS, END_STREAM and END_HEADERS: GET, http, then path and authority as literals that are not indexed.
     let mut headers = vec![0x82, 0x86];
-    for (name, value) in [(0x04, "/admin/v1/snapshot"), (0x01, "iop")] {
+    for (name, value) in [(0x04, path), (0x01, "localhost")] {
         headers.extend([name, u8::try_from(value.len()).expect("short")]);
         headers.extend(value.as_bytes());
     }

@@ -231,6 +231,7 @@ async fn errors_have_the_status_of_the_contract() {
     let post = |path: &str| Call::new("POST".parse().expect("a method"), path);
     let calls = [
         (post("/admin/v1/refresh?everything"), 400, ""),
+        (post("/admin/v1/refresh").header("origin", "https://page.example"), 403, ""),
         (Call::get("/admin/v1/nothing"), 404, ""),
         (Call::get("/admin/v1/refresh"), 405, "POST"),
         (Call::get("/admin/v1/drain?node=gpu-a"), 405, "POST"),

@@ -4,7 +4,7 @@ use crate::lab::{Lab, plan};
 use crate::subscriber::Subscriber;
 use iop_tests::deployment::Plan;
 use iop_tests::engine::Engine;
-use iop_tests::http::{Answer, Call, open, send};
+use iop_tests::http::{Answer, Call, RawConnection, open, send};
 use iop_tests::process::Finished;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -158,4 +158,55 @@ async fn with_a_key_the_edge_listens_for_operators_anywhere_and_never_goes_witho
     for call in [Call::get("/admin/v1/snapshot"), snapshot_with(&format!("Bearer {KEY}"))] {
         assert_turned_away(&ask(loopback, call).await, "admin.key_env is gone");
     }
+}
+
+fn assert_forbidden(answer: &Answer, says: &str) {
+    assert_eq!((answer.status.as_u16(), answer.header("www-authenticate")), (403, ""), "{answer:?}");
+    assert_eq!(answer.header("content-type"), "application/json");
+    let error = answer.json()["error"].as_str().expect("a text").to_owned();
+    assert!(error.contains(says) && error.contains("admin.key_env"), "{error}");
+}
+
+/// A page can make a browser on the edge's machine send anything but a `host` of its choice, and none without its `origin`
+/// where that would change something; the name of its own server may come to point at this machine.
+#[tokio::test]
+async fn without_a_key_no_web_page_reads_or_changes_anything() {
+    let engine = Engine::start();
+    let lab = Lab::start(plan(&engine, 1)).await;
+    let port = lab.admin.port();
+    for (method, path) in PATHS {
+        for origin in ["https://page.example", "null", "http://127.0.0.1:9090"] {
+            let call = call(method, path).header("origin", origin);
+            assert_forbidden(&ask(lab.admin, call).await, "from a web page");
+        }
+        for host in ["page.example", &format!("page.example:{port}"), "localhost.page.example"] {
+            let call = call(method, path).header("host", host);
+            assert_forbidden(&ask(lab.admin, call).await, "neither an IP address nor `localhost`");
+        }
+    }
+    let by_target = "GET http://page.example/admin/v1/snapshot HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut connection = RawConnection::open(lab.admin).await.expect("connected");
+    connection.send(by_target).await.expect("sent");
+    let answer = connection.read_through("\r\n").await.expect("an answer");
+    assert!(answer.contains(" 403 "), "{answer}");
+    assert_eq!(
+        lab.snapshot().await["nodes"][0]["providers"][0]["health"],
+        "online",
+        "the node was not drained"
+    );
+
+    for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:9090", "192.0.2.7"] {
+        let answer = ask(lab.admin, Call::get("/admin/v1/snapshot").header("host", host)).await;
+        assert_eq!(answer.status, 200, "{host}");
+    }
+    let refused = |line: &String| line.contains("turned a request of an operator away");
+    let edge = [lab.edge.stdout(), lab.edge.stderr()].concat();
+    assert!(edge.iter().any(refused), "{edge:#?}");
+}
+
+#[tokio::test]
+async fn with_a_key_a_proxy_may_pass_requests_on_for_any_page_and_any_host() {
+    let lab = Lab::start_edge(Plan::new().admin_key(KEY)).await;
+    let call = snapshot_with(&format!("Bearer {KEY}")).header("origin", "https://edge.example");
+    assert_eq!(ask(lab.admin, call.header("host", "edge.example")).await.status, 200);
 }

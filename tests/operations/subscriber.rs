@@ -56,7 +56,7 @@ impl Stalled {
         opening.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
         // HEADERS, END_STREAM and END_HEADERS: GET, http, then path and authority as literals that are not indexed.
         let mut headers = vec![0x82, 0x86];
-        for (name, value) in [(0x04, "/admin/v1/events"), (0x01, "iop")] {
+        for (name, value) in [(0x04, "/admin/v1/events"), (0x01, "localhost")] {
             headers.extend([name, u8::try_from(value.len()).expect("short")]);
             headers.extend(value.as_bytes());
         }

@@ -40,7 +40,7 @@ pub(super) async fn snapshot(world: &World) -> Option<(Value, u64)> {
     let (stream, edge) = world.connect_to_admin()?;
     let answer = async {
         let mut connection = Connection::new(stream);
-        connection.write(b"GET /admin/v1/snapshot HTTP/1.1\r\nhost: edge\r\n\r\n").await?;
+        connection.write(b"GET /admin/v1/snapshot HTTP/1.1\r\nhost: localhost\r\n\r\n").await?;
         connection.head().await?;
         let mut body = Vec::new();
         while let Some(bytes) = connection.body().await? {
