@@ -42,6 +42,7 @@ struct State {
 #[derive(Debug)]
 struct Running {
     number: u64,
+    request: usize,
     /// When its client sent it.
     since_ms: u64,
     long: bool,
@@ -97,6 +98,13 @@ impl Engine {
         (state.running.len(), state.probes)
     }
 
+    /// The requests that run.
+    pub(super) fn requests(&self) -> Vec<usize> {
+        let mut state = self.lock();
+        state.sweep();
+        state.running.iter().map(|running| running.request).collect()
+    }
+
     /// The most requests that ever ran at one time.
     pub(super) fn peak(&self) -> usize {
         self.lock().peak
@@ -116,7 +124,13 @@ impl Engine {
         state.numbers += 1;
         let number = state.numbers;
         let since_ms = world.sent_at(request.id);
-        state.running.push(Running { number, since_ms, long: request.long, cable: cable.clone() });
+        state.running.push(Running {
+            number,
+            request: request.id,
+            since_ms,
+            long: request.long,
+            cable: cable.clone(),
+        });
         let since = state.running.iter().map(|running| running.since_ms).min().unwrap_or(since_ms);
         let (capacity, long) = state.most_allowed(since);
         let always_long = state.always_offered_long(since);
@@ -159,7 +173,7 @@ impl Engine {
             world.trace.violation(format_args!("a request that nobody sent: {}", head.first));
             return Err(Broken::NotHttp);
         };
-        let attempt = world.next_attempt(request.id);
+        let attempt = world.arrives(&request, self.provider);
         let name = provider_name(self.provider);
         world.trace.say(format_args!("{name} gets request {} (attempt {attempt})", request.id));
         let turn = self.enter(world, &request, cable);
@@ -242,6 +256,7 @@ async fn play(
         }
         Ending::Whole | Ending::SilentAfter(_) | Ending::ClosesAfter(_) => {}
     }
+    world.note_begun(request.id);
     let kind = if request.stream { "text/event-stream" } else { "application/json" };
     let framing = if script.chunked {
         "transfer-encoding: chunked".to_owned()

@@ -50,22 +50,32 @@ pub(super) enum Change {
 /// Kinds of faults; each has the same chance.
 const KINDS: u64 = 19;
 
-/// A run's changes, by time.
-pub(super) fn draw_all(random: &mut Random, settings: &Settings, span_ms: u64) -> Vec<(u64, Change)> {
+/// The first of those that concern engines and settings alone.
+const STEADY_KINDS: u64 = 13;
+
+/// A run's changes, by time. `steady`: nothing happens to nodes, the edge and the network.
+pub(super) fn draw_all(
+    random: &mut Random,
+    settings: &Settings,
+    span_ms: u64,
+    steady: bool,
+) -> Vec<(u64, Change)> {
     let count = random.range(1..=8);
-    let mut changes: Vec<(u64, Change)> = (0..count).flat_map(|_| draw(random, settings, span_ms)).collect();
+    let first = if steady { STEADY_KINDS } else { 0 };
+    let mut changes: Vec<(u64, Change)> =
+        (0..count).flat_map(|_| draw(random, settings, span_ms, first)).collect();
     changes.sort_by_key(|(at, _)| *at);
     changes
 }
 
-fn draw(random: &mut Random, settings: &Settings, span_ms: u64) -> Vec<(u64, Change)> {
+fn draw(random: &mut Random, settings: &Settings, span_ms: u64, first: u64) -> Vec<(u64, Change)> {
     let begin = random.range(0..=span_ms);
     let lasts = if random.chance(500) { random.range(20..=1_500) } else { random.range(1_500..=15_000) };
     let end = begin + lasts;
     let node = random.index(settings.nodes);
     let provider = random.index(settings.providers.len());
     let both = |one, other| vec![(begin, one), (end, other)];
-    match random.below(KINDS) {
+    match random.range(first..=KINDS - 1) {
         0 => vec![
             (begin, Change::CutUp(node, true)),
             (begin, Change::CutDown(node, true)),
@@ -88,11 +98,21 @@ fn draw(random: &mut Random, settings: &Settings, span_ms: u64) -> Vec<(u64, Cha
             both(Change::Mood(provider, mood), Change::Mood(provider, Mood::Up))
         }
         14 => vec![(begin, Change::CrashEngine(provider))],
-        15 => vec![(begin, Change::Capacity(provider, random.range(1..=4)))],
+        15 => capacities(random, provider, begin),
         16 => both(Change::Enable(provider, false), Change::Enable(provider, true)),
         17 => refresh(random, settings, provider, begin, end),
         _ => both(Change::Spoil(true), Change::Spoil(false)),
     }
+}
+
+/// One capacity after another, some so soon that the node has not confirmed the last one.
+fn capacities(random: &mut Random, provider: usize, begin: u64) -> Vec<(u64, Change)> {
+    let (mut at, mut changes) = (begin, Vec::new());
+    for _ in 0..4 {
+        changes.push((at, Change::Capacity(provider, random.range(1..=4))));
+        at += if random.chance(500) { random.below(100) } else { random.below(1_500) };
+    }
+    changes
 }
 
 fn refresh(

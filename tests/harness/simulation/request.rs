@@ -80,17 +80,19 @@ impl Request {
         let count = usize::try_from(random.range(5..=40)).expect("few");
         let mut start_ms = 0;
         let bursts = random.range(1..=8);
+        // Where nothing else goes wrong, clients may leave all the same.
+        let patient = good && random.chance(500);
         (0..count)
             .map(|id| {
                 if random.below(bursts) == 0 {
                     start_ms = random.range(0..=span_ms);
                 }
-                Self::draw(random, settings, id, start_ms, good)
+                Self::draw(random, settings, id, start_ms, patient)
             })
             .collect()
     }
 
-    fn draw(random: &mut Random, settings: &Settings, id: usize, start_ms: u64, good: bool) -> Self {
+    fn draw(random: &mut Random, settings: &Settings, id: usize, start_ms: u64, patient: bool) -> Self {
         let model = random.index(settings.models.len());
         let path = PATHS[random.index(PATHS.len())];
         let prompt = match random.below(100) {
@@ -98,7 +100,7 @@ impl Request {
             1..=3 => 150_000,
             _ => random.index(300),
         };
-        let patience = match random.below(if good { 1 } else { 20 }) {
+        let patience = match random.below(if patient { 1 } else { 20 }) {
             0..=12 => Patience::Good,
             13 | 14 => Patience::GoneAfter(random.range(0..=6_000)),
             15 => Patience::GoneAfter(random.range(0..=100)),

@@ -5,7 +5,7 @@ use super::engine::Engine;
 use super::fault::{self, Change};
 use super::network::Link;
 use super::random::Random;
-use super::request::Request;
+use super::request::{Patience, Request};
 use super::settings::{Settings, provider_name};
 use super::watch::{self, all_available, is_connected, number};
 use super::world::{World, node_file};
@@ -92,8 +92,9 @@ async fn play(seed: u64) -> Report {
     let links = (0..settings.nodes).map(|_| draw_link(&mut random, good)).collect();
     let files = (0..settings.nodes).map(|node| node_file(&mut random, node)).collect();
     let requests = Request::draw_all(&mut random, &settings, span_ms, good);
-    let changes = if good { Vec::new() } else { fault::draw_all(&mut random, &settings, span_ms) };
-    let world = World::new(seed, good, settings, links, files, requests);
+    let steady = good || random.chance(150);
+    let changes = if good { Vec::new() } else { fault::draw_all(&mut random, &settings, span_ms, steady) };
+    let world = World::new(seed, [good, steady], settings, links, files, requests);
     world.trace.say(format_args!("{}", world.settings().text()));
     let tasks = [tokio::spawn(world.network.clone().run()), tokio::spawn(watch::run(world.clone()))];
 
@@ -164,6 +165,7 @@ async fn start_client(world: Arc<World>, request: Arc<Request>, at: Instant) -> 
     world.trace.say(format_args!("request {id}: {model} {path} stream={stream} long={long} {patience:?}"));
     let sent_ms = world.trace.now_ms();
     let outcome = client::run(world.clone(), request.clone()).await;
+    world.note_end_of(request.id);
     world.trace.say(format_args!("request {} ended: {outcome:?}", request.id));
     (request, sent_ms, outcome)
 }
@@ -198,8 +200,9 @@ fn judge(world: &World, request: &Request, sent_ms: u64, outcome: &Outcome) {
     let good = match outcome {
         Outcome::Complete => true,
         Outcome::Wrong(_) => false,
-        Outcome::GivenUp => request.patience != super::request::Patience::Good,
-        Outcome::Broken => !world.good,
+        Outcome::GivenUp => request.patience != Patience::Good,
+        // A client that does not read may be given up.
+        Outcome::Broken => !world.good || matches!(request.patience, Patience::Pauses(_)),
         Outcome::NoPlace => false,
         Outcome::Lost | Outcome::NoEdge => world.edge_was_away(sent_ms, world.trace.now_ms()),
         Outcome::Refused(status, code) => match (*status, code.as_str()) {

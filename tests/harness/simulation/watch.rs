@@ -3,6 +3,7 @@
 use super::authority::name;
 use super::http::{Broken, Connection};
 use super::random::Random;
+use super::settings::provider_name;
 use super::world::World;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,6 +13,9 @@ use tokio::time::{sleep, timeout};
 
 /// Longest time for a snapshot: it waits for nobody.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+
+/// Time from a client's end to that of its request at the engine, where nothing goes wrong: a few round trips.
+const CANCEL_LIMIT_MS: u64 = 2_000;
 
 /// What was seen before.
 #[derive(Debug, Default)]
@@ -31,6 +35,25 @@ pub(super) async fn run(world: Arc<World>) {
         sleep(Duration::from_millis(random.range(10..=900))).await;
         if let Some((snapshot, edge)) = snapshot(&world).await {
             check(&world, &snapshot, edge, &mut seen);
+        }
+        if world.good {
+            look_for_the_abandoned(&world);
+            world.check_overtakings();
+        }
+    }
+}
+
+/// Nobody may work on for a client that has left. Where nothing goes wrong, its engine hears of it soon.
+fn look_for_the_abandoned(world: &World) {
+    let now = world.trace.now_ms();
+    for engine in &world.engines {
+        for request in engine.requests() {
+            if world.end_of(request).is_some_and(|end| end + CANCEL_LIMIT_MS < now) {
+                let name = provider_name(engine.provider);
+                world
+                    .trace
+                    .violation(format_args!("{name} works on for request {request}, whose client is gone"));
+            }
         }
     }
 }
@@ -82,6 +105,10 @@ fn check(world: &World, snapshot: &Value, edge: u64, seen: &mut Seen) {
     }
     (seen.acquired, seen.revision) = (acquired, revision);
     let (length, limit) = (number(snapshot, "/queue/length"), number(snapshot, "/queue/timeout_ms"));
+    // Where something goes wrong, retries come back beyond the limit; a lower limit drops nobody.
+    if world.good && length > number(snapshot, "/queue/max") {
+        wrong(format_args!("the queue is longer than it may be"));
+    }
     if length > 0 && number(snapshot, "/queue/oldest_wait_ms") > limit + 2 {
         wrong(format_args!("a request waits longer than it may"));
     }

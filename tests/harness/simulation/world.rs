@@ -1,6 +1,7 @@
 //! Everything of one run: the network, the processes that live in it, the requests, and what is to be known later of what
 //! has happened. What happens when is the plan's.
 
+mod arrival;
 mod outside;
 mod processes;
 
@@ -14,7 +15,7 @@ use super::request::Request;
 use super::settings::Settings;
 use super::trace::Trace;
 use outside::Source;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +25,8 @@ pub(super) struct World {
     pub(super) seed: u64,
     /// Nothing goes wrong in this run: so every request must be answered.
     pub(super) good: bool,
+    /// Nothing happens to nodes, the edge and the network: no connection between them is lost.
+    pub(super) steady: bool,
     pub(super) trace: Trace,
     pub(super) network: Network,
     pub(super) engines: Vec<Arc<Engine>>,
@@ -40,7 +43,14 @@ struct State {
     nodes: Vec<Option<NodeProcess>>,
     requests: Vec<Arc<Request>>,
     sent_ms: BTreeMap<usize, u64>,
-    attempts: BTreeMap<usize, u32>,
+    /// When its client had its answer, or left.
+    ended_ms: BTreeMap<usize, u64>,
+    /// By request: the provider of each time that an engine got it.
+    attempts: BTreeMap<usize, Vec<usize>>,
+    /// Requests that an engine has begun to answer.
+    begun: BTreeSet<usize>,
+    /// Seen and not yet proven.
+    overtakings: Vec<arrival::Overtaking>,
     /// When no edge was there: from, to.
     outages: Vec<(u64, u64)>,
     starts: u64,
@@ -53,7 +63,7 @@ struct State {
 impl World {
     pub(super) fn new(
         seed: u64,
-        good: bool,
+        [good, steady]: [bool; 2],
         settings: Settings,
         links: Vec<Link>,
         nodes_files: Vec<String>,
@@ -69,7 +79,10 @@ impl World {
             nodes: (0..settings.nodes).map(|_| None).collect(),
             requests: requests.into_iter().map(Arc::new).collect(),
             sent_ms: BTreeMap::new(),
+            ended_ms: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            begun: BTreeSet::new(),
+            overtakings: Vec::new(),
             outages: Vec::new(),
             starts: 0,
             ending: BTreeMap::new(),
@@ -79,6 +92,7 @@ impl World {
         Arc::new(Self {
             seed,
             good,
+            steady,
             network,
             engines: engines.collect(),
             probes_released: CancellationToken::new(),
@@ -101,7 +115,8 @@ impl World {
         state.changed = true;
         self.source.set(state.settings.text());
         for (engine, provider) in self.engines.iter().zip(&state.settings.providers) {
-            engine.set_limits(now, provider.capacity, provider.long);
+            let in_use = provider.enabled && provider.present;
+            engine.set_limits(now, if in_use { provider.capacity } else { 0 }, provider.long);
         }
     }
 
@@ -151,12 +166,20 @@ impl World {
         self.lock().sent_ms.get(&id).copied().unwrap_or(0)
     }
 
-    /// Numbers the times that engines see one request, from 1.
-    pub(super) fn next_attempt(&self, id: usize) -> u32 {
-        let mut state = self.lock();
-        let attempt = state.attempts.entry(id).or_default();
-        *attempt += 1;
-        *attempt
+    /// Its client has its answer, or has left.
+    pub(super) fn note_end_of(&self, id: usize) {
+        let now = self.trace.now_ms();
+        self.lock().ended_ms.insert(id, now);
+    }
+
+    /// When its client had its answer, or left.
+    pub(super) fn end_of(&self, id: usize) -> Option<u64> {
+        self.lock().ended_ms.get(&id).copied()
+    }
+
+    /// An engine begins to answer it, with more than that it is busy.
+    pub(super) fn note_begun(&self, id: usize) {
+        self.lock().begun.insert(id);
     }
 
     /// Whether there was no edge at some time in this span.
