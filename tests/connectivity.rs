@@ -24,6 +24,8 @@ mod fleet;
 mod lab;
 #[path = "connectivity/reasons.rs"]
 mod reasons;
+#[path = "connectivity/renewal.rs"]
+mod renewal;
 #[path = "connectivity/revocation.rs"]
 mod revocation;
 #[path = "connectivity/silence.rs"]

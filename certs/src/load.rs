@@ -23,6 +23,7 @@ pub use error::LoadError;
 pub(crate) use file::{read_certificates, read_private};
 
 /// A process's own identity, ready for rustls. `Debug` does not show the key.
+#[derive(PartialEq, Eq)]
 pub struct Identity {
     /// The leaf, then the issuing CA: what goes to the peer.
     pub chain: Vec<CertificateDer<'static>>,

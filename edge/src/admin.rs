@@ -7,6 +7,7 @@ mod event_stream;
 mod guard;
 mod snapshot;
 
+use crate::certificates::Own;
 use crate::desk::Desk;
 use crate::events::Events;
 use crate::live::Live;
@@ -47,6 +48,7 @@ pub(crate) struct Admin {
     pub(crate) registry: Registry,
     pub(crate) live: Live,
     pub(crate) refresher: Refresher,
+    pub(crate) own: Own,
     pub(crate) revoked: Revoked,
     pub(crate) events: Events,
     pub(crate) guard: Guard,

@@ -4,6 +4,7 @@ mod accept;
 mod admin;
 pub mod admission;
 mod bearer;
+mod certificates;
 mod control;
 mod desk;
 mod dispatch;
@@ -25,12 +26,13 @@ mod session;
 mod settings;
 mod told;
 
+pub use certificates::{BUNDLE, CertificateFolder, Certificates, Looking, OwnLook, RevokedLook};
 pub use listeners::{Accept, Addresses, ClientStream, ListenError, Listeners};
 pub use refresh::{ConfigFile, ConfigSource, Loading, Reading};
-pub use revocation::{Looking, RevocationFile, RevocationSource};
 pub use server::HttpTlsError;
 
 use admin::{Admin, Guard, Subscribers};
+use certificates::Own;
 use desk::Desk;
 use events::Events;
 use gateway::Gateway;
@@ -71,8 +73,8 @@ pub struct Edge {
     pub identity: Identity,
     /// The certificates of nodes that are revoked.
     pub revocations: Revocations,
-    /// Where that list is looked up again and again.
-    pub revocation_source: Arc<dyn RevocationSource>,
+    /// Where both are looked up again and again.
+    pub certificates: Arc<dyn Certificates>,
     /// Survives restarts, so that nodes notice one at once.
     pub reset_secret: ResetSecret,
     /// The bound sockets.
@@ -88,28 +90,19 @@ impl Edge {
         shutdown: CancellationToken,
         ready: impl FnOnce(Addresses),
     ) -> Result<(), EndpointError> {
-        let Self {
-            config,
-            source,
-            refresh,
-            identity,
-            revocations,
-            revocation_source,
-            reset_secret,
-            listeners,
-        } = self;
+        let Self { config, source, refresh, identity, revocations, certificates, reset_secret, listeners } =
+            self;
         let settings = QuicSettings {
             idle_timeout: config.quic.idle_timeout,
             keep_alive: None,
             segmentation_offload: config.quic.segmentation_offload,
         };
         let addresses = listeners.addresses;
-        let credentials = Credentials { chain: identity.chain, key: identity.key, roots: identity.roots };
         let endpoint = endpoint::edge(
             listeners.quic,
             listeners.runtime,
             listeners.seed,
-            credentials,
+            credentials(&identity),
             &reset_secret,
             settings,
         )?;
@@ -129,8 +122,9 @@ impl Edge {
             revoked: Revoked::new(revocations),
             quiet: Quiet::default(),
             idle_timeout: settings.idle_timeout,
-            deployment: identity.deployment.into(),
+            deployment: identity.deployment.as_str().into(),
         };
+        let own = Own::new(identity);
         let gateway = Gateway::new(live.clone(), desk.clone(), registry.clone(), addresses.http);
         let limits = live.clone();
         let stall_limit = StallLimit::new(move || limits.get().config.http.write_stall_timeout);
@@ -143,6 +137,7 @@ impl Edge {
             guard: Guard::new(live.clone(), addresses.admin),
             live,
             refresher: refresher.clone(),
+            own: own.clone(),
             revoked: sessions.revoked.clone(),
             events,
             subscribers: Subscribers::default(),
@@ -168,13 +163,19 @@ impl Edge {
             max_streams: gateway::MAX_STREAMS,
         };
         let http = server::serve(door, shutdown, move |request| gateway.clone().handle(request));
+        let install = |identity: &Identity| {
+            let server = endpoint::edge_config(credentials(identity), settings);
+            endpoint.set_server_config(Some(server.map_err(|error| error.to_string())?));
+            Ok(())
+        };
         ready(addresses);
         tokio::select! {
             biased;
             () = desk.run_timer() => {}
             () = accept::accept(&endpoint, &sessions, &tracker) => {}
             () = sessions.quiet.run_timer() => {}
-            () = sessions.revoked.watch(&*revocation_source) => {}
+            () = sessions.revoked.watch(&*certificates) => {}
+            () = own.watch(&*certificates, install) => {}
             () = refresher.watch(&refresh) => {}
             // Ends after the shutdown, when running requests have had their time.
             () = http => {}
@@ -195,4 +196,9 @@ impl Edge {
         }
         Ok(())
     }
+}
+
+fn credentials(identity: &Identity) -> Credentials {
+    let Identity { chain, key, roots, .. } = identity.clone();
+    Credentials { chain, key, roots }
 }

@@ -1,48 +1,12 @@
 //! The list of revoked certificates in force: read from its source again and again, and asked by every connection for as
 //! long as it lives. What is on the list is `iop-certs`' business; closing a connection is `session`'s.
 
+use crate::certificates::{Certificates, RevokedLook, watch};
 use iop_certs::{PeerNode, Revocations};
 use serde::Serialize;
-use std::fmt;
-use std::future::Future;
-use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::{Arc, RwLock, RwLockReadGuard};
-use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 use tracing::{error, info};
-
-/// How often the list is looked at.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A change counts when a second look this much later sees the same, so that a list that is being written by hand is left
-/// alone until it is whole.
-const SETTLE: Duration = Duration::from_millis(100);
-
-/// A list, `None` where there is none, or why it cannot be used.
-type Look = Result<Option<Revocations>, String>;
-
-/// A look at a list, still to come.
-pub type Looking<'a> = Pin<Box<dyn Future<Output = Look> + Send + 'a>>;
-
-/// Where the list of revoked certificates comes from, again and again.
-pub trait RevocationSource: fmt::Debug + Send + Sync {
-    /// The list as it is now.
-    fn look(&self) -> Looking<'_>;
-}
-
-/// The list in a folder of certificates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RevocationFile(pub PathBuf);
-
-impl RevocationSource for RevocationFile {
-    fn look(&self) -> Looking<'_> {
-        let dir = self.0.clone();
-        let load = move || Revocations::load(&dir).map_err(|error| error.to_string());
-        Box::pin(async { tokio::task::spawn_blocking(load).await.expect("reading a list does not panic") })
-    }
-}
 
 /// The list in force. Cheap to clone; every clone is the same.
 #[derive(Debug, Clone, Default)]
@@ -99,24 +63,13 @@ impl Revoked {
     }
 
     /// Takes changes of the list over. Runs until dropped.
-    pub(crate) async fn watch(&self, source: &dyn RevocationSource) {
-        let mut judged = Ok(Some(self.read().list.clone()));
-        loop {
-            sleep(LOOK_INTERVAL).await;
-            let seen = source.look().await;
-            if seen == judged {
-                continue;
-            }
-            sleep(SETTLE).await;
-            if source.look().await == seen {
-                self.judge(&seen);
-                judged = seen;
-            }
-        }
+    pub(crate) async fn watch(&self, certificates: &dyn Certificates) {
+        let in_force = Ok(Some(self.read().list.clone()));
+        watch(in_force, || certificates.revoked(), RevokedLook::eq, |seen| self.judge(seen)).await;
     }
 
     /// Puts a list in force, or says why it is not. Either is said once.
-    fn judge(&self, seen: &Look) {
+    fn judge(&self, seen: &RevokedLook) {
         let mut state = self.inner.state.write().expect("no code panics while it holds the list");
         let problem = match seen {
             Ok(Some(list)) => {
@@ -151,29 +104,35 @@ impl Revoked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificates::{Looking, OwnLook};
     use std::path::Path;
     use std::sync::Mutex;
+    use std::time::Duration;
     use tokio::time::{Instant, timeout};
 
     /// Gives each look in turn, the last one for ever.
     #[derive(Debug)]
-    struct Looks(Mutex<Vec<Look>>);
+    struct Looks(Mutex<Vec<RevokedLook>>);
 
     impl Looks {
-        fn new(looks: &[Look]) -> Self {
+        fn new(looks: &[RevokedLook]) -> Self {
             Self(Mutex::new(looks.iter().rev().cloned().collect()))
         }
     }
 
-    impl RevocationSource for Looks {
-        fn look(&self) -> Looking<'_> {
+    impl Certificates for Looks {
+        fn own(&self) -> Looking<'_, OwnLook> {
+            unreachable!("only the list is looked at")
+        }
+
+        fn revoked(&self) -> Looking<'_, RevokedLook> {
             let mut looks = self.0.lock().expect("nothing panics while it holds this");
             let look = if looks.len() > 1 { looks.pop() } else { looks.last().cloned() };
             Box::pin(std::future::ready(look.expect("there is a last one")))
         }
     }
 
-    fn list(text: &str) -> Look {
+    fn list(text: &str) -> RevokedLook {
         Ok(Some(Revocations::parse(Path::new("pki"), text.as_bytes()).expect("a good list")))
     }
 
@@ -183,7 +142,7 @@ mod tests {
     }
 
     /// When these looks get the certificate `0a` revoked; `None`: not within a minute.
-    async fn revoked_after(in_force: &str, looks: &[Look]) -> Option<Duration> {
+    async fn revoked_after(in_force: &str, looks: &[RevokedLook]) -> Option<Duration> {
         let revoked = Revoked::new(list(in_force).expect("good").expect("a list"));
         let source = Looks::new(looks);
         let begun = Instant::now();

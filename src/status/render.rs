@@ -6,7 +6,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use super::snapshot::{Config, Leases, Model, Node, Queue, Revocations, Snapshot, state};
+use super::snapshot::{Certificate, Config, Leases, Model, Node, Queue, Revocations, Snapshot, state};
 use super::text::{Text, duration};
 use page::Page;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const MAX_ERROR_LINES: usize = 8;
 
 /// The whole page. `now` is in seconds since 1970.
 pub(super) fn page(snapshot: &Snapshot, admin: &str, now: u64) -> String {
-    let Snapshot { queue, leases, nodes, models, config, revocations } = snapshot;
+    let Snapshot { queue, leases, nodes, models, config, certificate, revocations } = snapshot;
     let mut page = Page::default();
     let mut summary = |label: &str, value: &str| page.entry(label, SUMMARY_INDENT, value);
     summary("edge", &format!("{admin}{}", at(now)));
@@ -31,6 +31,7 @@ pub(super) fn page(snapshot: &Snapshot, admin: &str, now: u64) -> String {
     let connected = nodes.iter().filter(|node| node.connected).count();
     summary("nodes", &format!("{connected} of {} connected", nodes.len()));
     config_lines(&mut page, config);
+    certificate_lines(&mut page, certificate);
     revocation_lines(&mut page, revocations);
     nodes::table(&mut page, nodes, now);
     unavailable_models(&mut page, models, nodes);
@@ -76,6 +77,14 @@ fn config_lines(page: &mut Page, config: &Config) {
     let from = if source.as_str().is_empty() { String::new() } else { format!(", {source}") };
     page.entry("config", SUMMARY_INDENT, &format!("revision {revision}{from}"));
     not_in_force(page, "file", last_error, source.as_str());
+}
+
+/// Nothing, unless something is wrong with it.
+fn certificate_lines(page: &mut Page, Certificate { serial, last_error }: &Certificate) {
+    if !last_error.is_empty() {
+        page.entry("cert", SUMMARY_INDENT, &format!("serial {serial}"));
+        not_in_force(page, "certificate", last_error, "");
+    }
 }
 
 fn revocation_lines(page: &mut Page, Revocations { nodes, serials, last_error }: &Revocations) {

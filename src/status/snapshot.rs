@@ -15,6 +15,8 @@ pub(super) struct Snapshot {
     #[serde(default)]
     pub(super) config: Config,
     #[serde(default)]
+    pub(super) certificate: Certificate,
+    #[serde(default)]
     pub(super) revocations: Revocations,
 }
 
@@ -89,6 +91,15 @@ pub(super) struct Candidate {
 pub(super) struct Config {
     pub(super) revision: u64,
     pub(super) source: Text,
+    /// Its lines; empty where the file is in force.
+    #[serde(deserialize_with = "lines")]
+    pub(super) last_error: Vec<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Certificate {
+    pub(super) serial: Text,
     /// Its lines; empty where the file is in force.
     #[serde(deserialize_with = "lines")]
     pub(super) last_error: Vec<Text>,

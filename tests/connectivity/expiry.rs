@@ -14,25 +14,37 @@ use std::time::{Duration, Instant};
 const DAY_SEC: i64 = 24 * 60 * 60;
 
 /// Life of the certificate when the node starts. Long enough to be welcomed on a busy machine.
-const LIFE_SEC: i64 = 6;
+pub(crate) const LIFE_SEC: i64 = 6;
+
+/// An edge of the usual plan whose authority is of yesterday: certificates last whole days, so one that ends in some seconds
+/// is of yesterday too.
+pub(crate) async fn old_deployment(engine: &Engine) -> Deployment {
+    let mut deployment = Deployment::start_edge(IOP, usual(engine, 1)).await;
+    keep_ports(&mut deployment);
+    stop_edge(&mut deployment, Signal::TERM).await;
+    let pki = deployment.path("pki");
+    std::fs::remove_dir_all(&pki).expect("the certificates are there");
+    iop_certs::init(&pki, &InitOptions::default(), iop_certs::now() - DAY_SEC).expect("an authority");
+    start_edge_again(&mut deployment).await;
+    deployment
+}
+
+/// Issues the usual node a certificate that ends in so many seconds.
+pub(crate) fn issue_for(deployment: &Deployment, seconds: i64) {
+    let node_id = NODE.parse().expect("a node's id");
+    let issued = iop_certs::now() - DAY_SEC + seconds;
+    iop_certs::issue_node(&deployment.path("pki"), &node_id, 1, issued).expect("a certificate");
+}
 
 // [certs]
 #[tokio::test]
 async fn a_connection_ends_with_its_certificate_and_the_node_says_so() {
     let _machine = among_others().await;
     let engine = Engine::start();
-    let mut deployment = Deployment::start_edge(IOP, usual(&engine, 1)).await;
-    keep_ports(&mut deployment);
-    stop_edge(&mut deployment, Signal::TERM).await;
-    let pki = deployment.path("pki");
-    std::fs::remove_dir_all(&pki).expect("the certificates are there");
-    // Certificates last whole days, so this one is of yesterday, and so is its authority.
-    let yesterday = iop_certs::now() - DAY_SEC;
-    iop_certs::init(&pki, &InitOptions::default(), yesterday).expect("an authority");
-    start_edge_again(&mut deployment).await;
-    let node_id = NODE.parse().expect("a node's id");
-    let issued = iop_certs::now() - DAY_SEC + LIFE_SEC;
-    iop_certs::issue_node(&pki, &node_id, 1, issued).expect("a certificate for some seconds");
+    let deployment = old_deployment(&engine).await;
+    issue_for(&deployment, LIFE_SEC);
+    // So that nobody issues a new one.
+    std::fs::remove_file(deployment.path("pki/issuing.key")).expect("the key is there");
     let begun = Instant::now();
     let mut node = deployment.launch_node(NODE);
     welcomed(&mut node).await;

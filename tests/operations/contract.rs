@@ -107,6 +107,9 @@ async fn see() -> Seen {
     std::fs::write(lab.path("pki/revoked"), "garbage").expect("a list");
     let bad = |snapshot: &Value| snapshot["revocations"]["last_error"].is_string();
     seen.snapshots.push(lab.wait_for("the list that is bad", bad).await);
+    std::fs::write(lab.path("pki/edge.pem"), "garbage").expect("a certificate");
+    let bad = |snapshot: &Value| snapshot["certificate"]["last_error"].is_string();
+    seen.snapshots.push(lab.wait_for("the certificate that is bad", bad).await);
     seen.reports.push(lab.reconfigure(|edge| edge["provider_pool"]["max_queue"] = json!(7)).await);
     engine.release_all();
     assert_eq!(running.answer().await.status, 200);

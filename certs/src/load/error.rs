@@ -137,3 +137,20 @@ pub enum LoadError {
         reason: String,
     },
 }
+
+impl LoadError {
+    /// Whether both say the same, at whatever time each was found.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Expired { path, not_after, now: _ },
+                Self::Expired { path: other, not_after: other_end, now: _ },
+            ) => path == other && not_after == other_end,
+            (
+                Self::NotYetValid { path, not_before, now: _ },
+                Self::NotYetValid { path: other, not_before: other_begin, now: _ },
+            ) => path == other && not_before == other_begin,
+            _ => self.to_string() == other.to_string(),
+        }
+    }
+}

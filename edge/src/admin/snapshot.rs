@@ -3,6 +3,7 @@
 
 use super::Admin;
 use crate::admission::{AsideSnapshot, ProviderKey, ProviderSnapshot};
+use crate::certificates::OwnState;
 use crate::refresh::ConfigState;
 use crate::registry::{Refusals, Registered};
 use crate::revocation::RevocationState;
@@ -21,6 +22,7 @@ pub(super) struct Snapshot {
     nodes: Vec<NodeView>,
     models: Vec<ModelView>,
     config: ConfigState,
+    certificate: OwnState,
     revocations: RevocationState,
 }
 
@@ -125,6 +127,7 @@ pub(super) fn take(admin: &Admin) -> Snapshot {
             .collect(),
         models: models.iter().map(|model| model_view(model, &providers)).collect(),
         config: admin.refresher.state(),
+        certificate: admin.own.state(),
         revocations: admin.revoked.state(),
     }
 }

@@ -241,6 +241,21 @@ fn a_list_of_revoked_certificates_is_shown_where_there_is_one_or_it_is_not_in_fo
 }
 
 #[test]
+fn the_edges_certificate_is_shown_where_its_file_is_not_in_force() {
+    for (certificate, lines) in [
+        (json!({"serial": "0a", "not_after": 1, "last_error": null}), &[][..]),
+        (
+            json!({"serial": "0a", "not_after": 1, "last_error": "edge.pem: is damaged"}),
+            &["cert     serial 0a", "the certificate as it is now is NOT IN FORCE:", "edge.pem: is damaged"],
+        ),
+    ] {
+        let mut snapshot = empty();
+        snapshot["certificate"] = certificate;
+        assert_eq!(after(&shown(snapshot), "config"), lines);
+    }
+}
+
+#[test]
 fn what_is_no_snapshot_is_not_shown_as_one() {
     for value in [json!({}), json!([]), json!({"error": "x"}), json!({"queue": {}, "leases": {}})] {
         assert!(serde_json::from_value::<Snapshot>(value.clone()).is_err(), "{value}");

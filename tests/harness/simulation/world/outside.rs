@@ -9,7 +9,7 @@ use crate::simulation::random::Random;
 use crate::simulation::settings::FIRST_PORT;
 use iop_certs::{Identity, LoadError as IdentityError};
 use iop_config::{EdgeConfig, LoadError};
-use iop_edge::{ConfigSource, Loading, Looking, Reading, RevocationSource};
+use iop_edge::{Certificates, ConfigSource, Loading, Looking, OwnLook, Reading, RevokedLook};
 use iop_node::{
     ByteStream, ConnectError, Connecting, Connector, IdentitySource, LoadingIdentity, Resolver, Resolving,
     Sockets,
@@ -69,12 +69,16 @@ impl ConfigSource for Source {
     }
 }
 
-/// A list of revoked certificates that is not there.
+/// The edge's certificates: its own is always the same, and none is revoked.
 #[derive(Debug)]
-pub(super) struct NobodyRevoked;
+pub(super) struct Unchanged;
 
-impl RevocationSource for NobodyRevoked {
-    fn look(&self) -> Looking<'_> {
+impl Certificates for Unchanged {
+    fn own(&self) -> Looking<'_, OwnLook> {
+        Box::pin(ready(Ok(Authority::shared().edge.clone())))
+    }
+
+    fn revoked(&self) -> Looking<'_, RevokedLook> {
         Box::pin(ready(Ok(None)))
     }
 }

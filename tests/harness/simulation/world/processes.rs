@@ -2,7 +2,7 @@
 //! them. What becomes of one that was taken out is the caller's.
 
 use super::World;
-use super::outside::{Fixed, NoNames, NobodyRevoked, NodeSockets, Wires, parse};
+use super::outside::{Fixed, NoNames, NodeSockets, Unchanged, Wires, parse};
 use crate::simulation::authority::Authority;
 use crate::simulation::network::EDGE;
 use crate::simulation::process::{Door, Process, listen};
@@ -76,7 +76,7 @@ impl World {
             refresh: refresh.clone(),
             identity: Authority::shared().edge.clone(),
             revocations: Revocations::default(),
-            revocation_source: Arc::new(NobodyRevoked),
+            certificates: Arc::new(Unchanged),
             reset_secret: ResetSecret(SECRET),
             listeners,
         };

@@ -1,0 +1,58 @@
+//! The certificates that a running edge works with, and where they come from. What stands in a file is `iop-certs`' business;
+//! which nodes are let in by them is `session`'s.
+
+mod looks;
+mod own;
+
+pub(crate) use looks::watch;
+pub(crate) use own::{Own, OwnState};
+
+use iop_certs::{Identity, LoadError, Revocations, Role};
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+/// The edge's own certificate in the folder of certificates.
+pub const BUNDLE: &str = "edge.pem";
+
+/// What is found there, still to come.
+pub type Looking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The edge's own certificate, or why it cannot be used.
+pub type OwnLook = Result<Identity, LoadError>;
+
+/// The list of revoked certificates, `None` where there is none, or why it cannot be used.
+pub type RevokedLook = Result<Option<Revocations>, String>;
+
+/// Where certificates come from, again and again.
+pub trait Certificates: fmt::Debug + Send + Sync {
+    /// The edge's own as it is now.
+    fn own(&self) -> Looking<'_, OwnLook>;
+
+    /// The list of revoked ones as it is now.
+    fn revoked(&self) -> Looking<'_, RevokedLook>;
+}
+
+/// A folder as `iop certs init` makes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFolder(pub PathBuf);
+
+impl Certificates for CertificateFolder {
+    fn own(&self) -> Looking<'_, OwnLook> {
+        let path = self.0.join(BUNDLE);
+        aside(move || iop_certs::load_bundle(&path, Role::Edge))
+    }
+
+    fn revoked(&self) -> Looking<'_, RevokedLook> {
+        let dir = self.0.clone();
+        aside(move || Revocations::load(&dir).map_err(|error| error.to_string()))
+    }
+}
+
+/// Does work with files where nothing waits for it.
+fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Looking<'static, T> {
+    Box::pin(async {
+        tokio::task::spawn_blocking(work).await.expect("work with our own files does not panic")
+    })
+}

@@ -1,0 +1,113 @@
+//! Certificates that are replaced while edge and node run: who uses the new ones from when on, and what goes on untouched.
+
+use crate::clients::{Client, call};
+use crate::expiry::{LIFE_SEC, issue_for, old_deployment};
+use crate::lab::{
+    DEADLINE, IOP, MODEL, NODE, among_others, node_of, usual, wait_at_rest, wait_said, wait_snapshot,
+    welcomed,
+};
+use iop_certs::{Identity, Role};
+use iop_tests::deployment::Deployment;
+use iop_tests::engine::Engine;
+use iop_tests::http::Call;
+use iop_tests::process::Signal;
+use iop_transport::endpoint::{self, NODE_SOCKET_BYTES, QuicSettings};
+use iop_transport::peer;
+use iop_transport::tls::Credentials;
+use serde_json::Value;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+
+/// The edge's certificate in a handshake with the usual node's certificate.
+async fn shown_by_the_edge(deployment: &Deployment) -> CertificateDer<'static> {
+    let identity = load(deployment, "gpu-a.pem", Role::Node);
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let bound = endpoint::bind(local, NODE_SOCKET_BYTES).expect("a socket");
+    let (socket, runtime) = endpoint::tokio_socket(bound).expect("a runtime");
+    let endpoint = endpoint::node(socket, runtime, None).expect("an endpoint");
+    let settings = QuicSettings { idle_timeout: DEADLINE, keep_alive: None, segmentation_offload: false };
+    let credentials = Credentials { chain: identity.chain, key: identity.key, roots: identity.roots };
+    let client = endpoint::node_config(credentials, settings).expect("settings");
+    let connecting = endpoint.connect_with(client, deployment.quic, &identity.deployment).expect("a dial");
+    let connection = timeout(DEADLINE, connecting).await.expect("in time").expect("a handshake");
+    peer::certificates(&connection).swap_remove(0)
+}
+
+fn load(deployment: &Deployment, file: &str, role: Role) -> Identity {
+    iop_certs::load_bundle(&deployment.path("pki").join(file), role).expect("a good bundle")
+}
+
+fn serial(snapshot: &Value) -> &str {
+    snapshot["certificate"]["serial"].as_str().expect("the edge has a certificate")
+}
+
+// [certs]
+#[tokio::test]
+async fn a_new_certificate_of_the_edge_serves_new_handshakes_and_live_connections_go_on() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    engine.hold();
+    let deployment = Deployment::start(IOP, usual(&engine, 2)).await;
+    let before = deployment.snapshot().await;
+    let old = load(&deployment, "edge.pem", Role::Edge);
+    assert_eq!(serial(&before), old.serial);
+    assert_eq!(shown_by_the_edge(&deployment).await, old.chain[0]);
+    let running = Client::send(deployment.http, Call::chat(MODEL, true));
+    engine.wait_held(1, DEADLINE).await;
+
+    let pki = deployment.path("pki");
+    iop_certs::issue_edge(&pki, 90, iop_certs::now()).expect("issued");
+    wait_said(&deployment.edge, "a new certificate of the edge is in force", 1).await;
+    let new = load(&deployment, "edge.pem", Role::Edge);
+    let after = deployment.snapshot().await;
+    assert_eq!(serial(&after), new.serial);
+    assert_eq!(after["certificate"]["not_after"], new.not_after);
+    assert_eq!(shown_by_the_edge(&deployment).await, new.chain[0]);
+
+    fs::write(pki.join("edge.pem"), "garbage\n").expect("the file is ours");
+    wait_said(&deployment.edge, "is not in force, the one before it still is", 1).await;
+    let bad = deployment.snapshot().await;
+    let error = bad["certificate"]["last_error"].as_str().expect("the snapshot says why");
+    assert!(error.starts_with("pki/edge.pem: holds no private key"), "{error}");
+    assert_eq!(serial(&bad), new.serial);
+    assert_eq!(shown_by_the_edge(&deployment).await, new.chain[0]);
+
+    engine.release_all();
+    assert_eq!(running.answer().await.0.status, 200);
+    let end = deployment.snapshot().await;
+    for field in ["generation", "since"] {
+        assert_eq!(node_of(&end, NODE)[field], node_of(&before, NODE)[field], "the node is still connected");
+    }
+    wait_at_rest(&deployment).await;
+    deployment.shut_down().await;
+}
+
+// [certs]
+#[tokio::test]
+async fn a_node_whose_certificate_expires_goes_on_with_the_new_file_by_itself() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    let deployment = old_deployment(&engine).await;
+    let (pki, node_id) = (deployment.path("pki"), NODE.parse().expect("a node's id"));
+    let (bundle, next) = (pki.join("gpu-a.pem"), pki.join("next.pem"));
+    iop_certs::issue_node(&pki, &node_id, 1, iop_certs::now()).expect("a certificate for later");
+    fs::rename(&bundle, &next).expect("kept");
+    issue_for(&deployment, LIFE_SEC);
+    // So that nobody else issues a new one.
+    fs::remove_file(pki.join("issuing.key")).expect("the key is there");
+    let mut node = deployment.launch_node(NODE);
+    let generation = welcomed(&mut node).await;
+    fs::rename(&next, &bundle).expect("replaced");
+    wait_snapshot(&deployment, "another generation", |snapshot| {
+        node_of(snapshot, NODE)["generation"].as_u64().is_some_and(|now| now > generation)
+    })
+    .await;
+    wait_said(&node, "closed the connection: this node's certificate has expired", 1).await;
+    let (answer, _) = Client::send(deployment.http, call("later", false)).answer().await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    node.signal(Signal::TERM);
+    assert_eq!(node.wait_for_exit(DEADLINE).await.code(), Some(0));
+    deployment.shut_down().await;
+}
