@@ -7,6 +7,8 @@ mod aside;
 mod bounds;
 #[path = "operations/clients.rs"]
 mod clients;
+#[path = "operations/connections.rs"]
+mod connections;
 #[path = "operations/contract.rs"]
 mod contract;
 #[path = "operations/drain.rs"]

@@ -61,6 +61,8 @@ pub struct Quic {
 pub struct Http {
     /// TCP address; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// Connections at one time.
+    pub max_connections: NonZeroU32,
     /// Largest request body.
     pub max_body_bytes: u64,
     /// All request bodies held at one time together; at least `max_body_bytes`.

@@ -50,6 +50,7 @@ fn sections(config: &EdgeConfig) -> Vec<Part> {
             &HTTP,
             vec![
                 ("listen", http.listen.to_string()),
+                ("max_connections", http.max_connections.to_string()),
                 ("max_body_bytes", http.max_body_bytes.to_string()),
                 ("max_buffered_bytes", http.max_buffered_bytes.to_string()),
                 ("write_stall_timeout_ms", millis(http.write_stall_timeout)),

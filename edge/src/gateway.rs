@@ -21,7 +21,7 @@ use crate::estimate::{Estimator, UsageReport};
 use crate::live::{Live, Settings};
 use crate::registry::Registry;
 use crate::scan::estimate_tokens;
-use crate::server::ClientPace;
+use crate::server::{ClientPace, Running};
 use body::Buffered;
 use bytes::Bytes;
 use format::{Format, Labelled};
@@ -128,6 +128,9 @@ impl Gateway {
         request_id: &str,
     ) -> Result<Response<Body>, GatewayError> {
         let key = self.guard.key(&settings.config.auth, &parts.headers)?;
+        if let Some(running) = parts.extensions.get::<Running>() {
+            running.keep();
+        }
         match route::route(&parts.method, parts.uri.path()) {
             Route::Models => Ok(models::list(&settings.config, self.started)),
             Route::Model(id) => models::one(&settings.config, &id, self.started),

@@ -14,6 +14,7 @@ mod gateway;
 mod handshakes;
 mod listeners;
 mod live;
+mod open_files;
 mod patience;
 mod quiet;
 mod refresh;
@@ -49,6 +50,7 @@ use registry::Registry;
 use revocation::Revoked;
 use server::{Door, StallLimit};
 use session::Sessions;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -97,7 +99,7 @@ impl Edge {
             keep_alive: None,
             segmentation_offload: config.quic.segmentation_offload,
         };
-        let addresses = listeners.addresses;
+        let (addresses, max_clients) = (listeners.addresses, config.http.max_connections);
         let endpoint = endpoint::edge(
             listeners.quic,
             listeners.runtime,
@@ -150,16 +152,19 @@ impl Edge {
             listener: listeners.admin,
             tls: None,
             stall_limit: stall_limit.clone(),
-            max_connections: Some(admin::MAX_CONNECTIONS),
+            max_connections: admin::MAX_CONNECTIONS,
             max_streams: admin::MAX_STREAMS,
         };
         let operators = server::serve(door, stop.clone(), move |request| admin.clone().handle(request));
         tracker.spawn(operators);
+        // A number of 32 bits fits wherever this runs.
+        let max_clients =
+            NonZeroUsize::try_from(max_clients.min(listeners.max_clients)).unwrap_or(NonZeroUsize::MAX);
         let door = Door {
             listener: listeners.http,
             tls: listeners.tls,
             stall_limit,
-            max_connections: None,
+            max_connections: max_clients,
             max_streams: gateway::MAX_STREAMS,
         };
         let http = server::serve(door, shutdown, move |request| gateway.clone().handle(request));

@@ -1,5 +1,6 @@
 //! The edge's sockets: bound before anything starts, so that a port in use is an error at once.
 
+use crate::open_files;
 use crate::server::{HttpTlsError, Tls, prepare};
 use iop_config::EdgeConfig;
 use iop_transport::endpoint::{self, EDGE_SOCKET_BYTES, EndpointError, Seed};
@@ -7,6 +8,7 @@ use iop_transport::{AsyncUdpSocket, Runtime};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -40,6 +42,8 @@ pub struct Listeners {
     pub(crate) http: Box<dyn Accept>,
     /// For clients; `None`: plain HTTP.
     pub(crate) tls: Option<Tls>,
+    /// Connections of clients at a time that the system has room for.
+    pub(crate) max_clients: NonZeroU32,
     pub(crate) admin: Box<dyn Accept>,
     pub(crate) quic: Arc<dyn AsyncUdpSocket>,
     pub(crate) runtime: Arc<dyn Runtime>,
@@ -98,10 +102,11 @@ impl Listeners {
         seed: Seed,
         addresses: Addresses,
     ) -> Self {
-        Self { http, tls: None, admin, quic, runtime, seed, addresses }
+        Self { http, tls: None, max_clients: NonZeroU32::MAX, admin, quic, runtime, seed, addresses }
     }
 
-    /// Binds the three sockets of the configuration and reads the certificate that clients see.
+    /// Binds the three sockets of the configuration and reads the certificate that clients see. Raises the process's limit of
+    /// open files where the clients may need it.
     pub async fn bind(config: &EdgeConfig) -> Result<Self, ListenError> {
         let tls = config.http.tls.as_ref().map(Tls::load).transpose()?;
         let (http, http_address) = tcp("http.listen", config.http.listen).await?;
@@ -113,7 +118,8 @@ impl Listeners {
         let (quic, runtime) = endpoint::tokio_socket(socket).map_err(udp)?;
         let addresses = Addresses { http: http_address, admin: admin_address, quic: quic_address };
         let (http, admin) = (Box::new(http), Box::new(admin));
-        Ok(Self { http, tls, admin, quic, runtime, seed: None, addresses })
+        let max_clients = open_files::room(config.http.max_connections);
+        Ok(Self { http, tls, max_clients, admin, quic, runtime, seed: None, addresses })
     }
 }
 

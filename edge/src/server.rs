@@ -4,6 +4,7 @@ mod connection;
 mod pace;
 mod paced_body;
 mod places;
+mod sent;
 mod tls;
 
 use crate::listeners::Accept;
@@ -31,6 +32,9 @@ pub(crate) use connection::{HANDSHAKE_TIMEOUT, HEAD_BYTES, HEADER_TIMEOUT, UNSEN
 pub(crate) use pace::{ClientPace, StallLimit};
 #[cfg(test)]
 pub(crate) use paced_body::PIECE_BYTES;
+pub(crate) use places::Running;
+#[cfg(test)]
+pub(crate) use places::SAID_EVERY;
 pub use tls::HttpTlsError;
 #[cfg(test)]
 pub(crate) use tls::LOOK_INTERVAL;
@@ -53,8 +57,8 @@ pub(crate) struct Door {
     pub(crate) tls: Option<Tls>,
     /// How long a client may take nothing of its answer.
     pub(crate) stall_limit: StallLimit,
-    /// Most connections at a time; beyond it, one that is idle leaves for each new one. `None`: no bound but the system's.
-    pub(crate) max_connections: Option<NonZeroUsize>,
+    /// Most connections at a time; beyond it, one that is of no use leaves for each new one, or the new ones wait.
+    pub(crate) max_connections: NonZeroUsize,
     /// Most requests at a time on one HTTP/2 connection.
     pub(crate) max_streams: u32,
 }
@@ -68,7 +72,7 @@ where
     B::Error: Into<BodyError>,
 {
     let Door { mut listener, tls, stall_limit, max_connections, max_streams } = door;
-    let places = max_connections.map(Places::new);
+    let places = Places::new(max_connections);
     let graceful = GracefulShutdown::new();
     let running = TaskTracker::new();
     let service = {
@@ -86,22 +90,27 @@ where
     };
     let mut certificates = pin!(certificates);
     loop {
+        // Who has to wait for a place keeps those behind it waiting in the system.
+        let next = async {
+            let stream = poll_fn(|cx| listener.poll_accept(cx)).await?;
+            Ok((stream, places.take().await))
+        };
         let accepted = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
             () = &mut certificates => break,
-            accepted = poll_fn(|cx| listener.poll_accept(cx)) => accepted,
+            accepted = next => accepted,
         };
         match accepted {
-            Ok(stream) => {
+            Ok((stream, place)) => {
                 let connection = Connection {
                     pace: ClientPace::default(),
                     stall_limit: stall_limit.clone(),
                     graceful: graceful.watcher(),
-                    place: places.as_ref().map(Places::take),
+                    requests: place.requests(),
                     max_streams,
                 };
-                tokio::spawn(connection.run(stream, tls.clone(), service.clone()));
+                tokio::spawn(connection.run(place, stream, tls.clone(), service.clone()));
             }
             Err(error) => pause(&error).await,
         }

@@ -4,6 +4,7 @@ use crate::lab::{DEADLINE, MODEL, chat, connect, deploy, http2, plan, request, t
 use http_body_util::BodyExt;
 use iop_tests::engine::{Engine, Script};
 use iop_tests::http::{Call, send};
+use serde_json::json;
 use std::time::Duration;
 
 const WINDOW: u32 = 1 << 20;
@@ -55,6 +56,32 @@ async fn a_stream_that_is_reset_cancels_its_run_and_leaves_the_others_alone() {
     let answer = other.await.expect("no panic");
     assert!(text(answer).await.ends_with("data: [DONE]\n\n"));
     wait_for_rest(&iop).await;
+    iop.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_connection_whose_streams_have_ended_or_were_reset_makes_room_for_a_newcomer() {
+    let engine = Engine::start();
+    let iop = deploy(plan(&engine, 1).edge_value("/http/max_connections", json!(1))).await;
+    for is_reset in [false, true] {
+        let mut sender = http2(connect(iop.http).await, WINDOW).await;
+        if is_reset {
+            engine.hold();
+            let (mut given_up, body) = (sender.clone(), chat(true).to_string());
+            let task =
+                tokio::spawn(
+                    async move { request(&mut given_up, "POST", "/v1/chat/completions", body).await },
+                );
+            engine.wait_held(1, DEADLINE).await;
+            task.abort();
+            engine.wait_closed(1, DEADLINE).await;
+        } else {
+            let answer = request(&mut sender, "POST", "/v1/chat/completions", chat(true).to_string()).await;
+            assert!(text(answer).await.ends_with("data: [DONE]\n\n"));
+        }
+        assert!(!sender.is_closed());
+        assert_eq!(send(iop.http, Call::get("/v1/models")).await.expect("a place").status, 200);
+    }
     iop.shut_down().await;
 }
 

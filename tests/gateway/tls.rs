@@ -70,6 +70,26 @@ async fn clients_get_the_version_of_http_that_they_ask_for() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_kept_makes_room_for_a_newcomer() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let certificate = write_certificate(folder.path());
+    let engine = Engine::start();
+    let plan = with_tls(plan(&engine, 1), folder.path()).edge_value("/http/max_connections", json!(1));
+    let iop = deploy(plan).await;
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        let mut stream = dial(iop.http, &certificate, &[]).await.expect("a connection");
+        stream.write_all(b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("sent");
+        let mut start = [0; 15];
+        let read = tokio::time::timeout(DEADLINE, stream.read_exact(&mut start)).await;
+        read.expect("answered in time").expect("an answer");
+        assert_eq!(&start, b"HTTP/1.1 200 OK");
+        kept.push(stream);
+    }
+    iop.shut_down().await;
+}
+
+#[tokio::test]
 async fn a_client_without_tls_is_cut_and_one_that_says_nothing_holds_nobody_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let certificate = write_certificate(folder.path());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// The built binary.
-const IOP: &str = env!("CARGO_BIN_EXE_iop");
+pub(crate) const IOP: &str = env!("CARGO_BIN_EXE_iop");
 
 /// Longest wait for anything that takes milliseconds, or a few looks at a file. Generous: the suite shares two cores.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

@@ -26,6 +26,7 @@ pub(super) fn http(
     listen: Result<SocketAddr, NoValue>,
     origin: &Path,
 ) -> Result<Http, NoValue> {
+    let max_connections = section.read("max_connections");
     let max_body_bytes = section.read("max_body_bytes");
     let max_buffered_bytes = section.read("max_buffered_bytes");
     let write_stall_timeout = section.millis("write_stall_timeout_ms");
@@ -39,6 +40,7 @@ pub(super) fn http(
     }
     Ok(Http {
         listen: listen?,
+        max_connections: max_connections?,
         max_body_bytes,
         max_buffered_bytes,
         write_stall_timeout: write_stall_timeout?,

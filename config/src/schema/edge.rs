@@ -57,6 +57,7 @@ pub(crate) static HTTP: Shape = Shape {
     path: "http",
     keys: &[
         Key::new("listen", LISTEN, Means("127.0.0.1:8080"), Restart),
+        Key::new("max_connections", Integer(1, 1_000_000), Means("4096"), Restart),
         Key::new("max_body_bytes", Integer(1, 16 << 30), Means("67108864"), Live),
         Key::new("max_buffered_bytes", Integer(1, 1 << 40), Means("536870912"), Live),
         Key::new("write_stall_timeout_ms", Integer(1, DAY_MS), Means("60000"), Live),

@@ -29,6 +29,7 @@ fn a_change_of_any_setting_is_shown_and_goes_where_its_key_says() {
         ("quic.idle_timeout_ms", json!(5000), "quic: idle_timeout_ms 20000 -> 5000"),
         ("quic.segmentation_offload", json!(true), "quic: segmentation_offload false -> true"),
         ("http.listen", json!("127.0.0.1:1"), "http: listen 127.0.0.1:8080 -> 127.0.0.1:1"),
+        ("http.max_connections", json!(1), "http: max_connections 100 -> 1"),
         ("http.max_body_bytes", json!(1), "http: max_body_bytes 1000 -> 1"),
         ("http.max_buffered_bytes", json!(1000), "http: max_buffered_bytes 2000 -> 1000"),
         ("http.write_stall_timeout_ms", json!(1), "http: write_stall_timeout_ms 3000 -> 1"),

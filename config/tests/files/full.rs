@@ -11,7 +11,7 @@ pub(crate) fn full(kind: Kind) -> Value {
         Kind::Edge => json!({
             "quic": { "listen": "[::]:7443", "idle_timeout_ms": 20000, "segmentation_offload": false },
             "http": {
-                "listen": "127.0.0.1:8080", "max_body_bytes": 1000, "max_buffered_bytes": 2000,
+                "listen": "127.0.0.1:8080", "max_connections": 100, "max_body_bytes": 1000, "max_buffered_bytes": 2000,
                 "write_stall_timeout_ms": 3000, "sse_keep_alive_ms": 15000, "cors_origins": ["https://a.example"],
                 "tls": { "cert": "tls.pem", "key": "/keys/tls.key" },
             },

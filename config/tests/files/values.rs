@@ -16,6 +16,7 @@ fn every_setting_of_an_edge_file_arrives_where_it_belongs() {
     assert_eq!(config.quic.idle_timeout, Duration::from_secs(20));
     assert!(!config.quic.segmentation_offload);
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.http.max_connections.get(), 100);
     assert_eq!((config.http.max_body_bytes, config.http.max_buffered_bytes), (1000, 2000));
     assert_eq!(config.http.write_stall_timeout, Duration::from_secs(3));
     assert_eq!(config.http.sse_keep_alive, Some(Duration::from_secs(15)));
@@ -70,6 +71,7 @@ fn an_edge_file_without_settings_has_the_documented_defaults() {
     assert_eq!(config.quic.idle_timeout, Duration::from_secs(10));
     assert!(config.quic.segmentation_offload);
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.http.max_connections.get(), 4096);
     assert_eq!((config.http.max_body_bytes, config.http.max_buffered_bytes), (64 << 20, 512 << 20));
     assert_eq!(config.http.write_stall_timeout, Duration::from_secs(60));
     assert_eq!((config.http.sse_keep_alive, &config.http.tls), (None, &None));

@@ -5,7 +5,7 @@ use super::{GatewayError, HOP_BY_HOP, NOT_FORWARDED, body, error, relay};
 use crate::render::error as render;
 use crate::scan::multipart::{self, MultipartError, MultipartErrorKind};
 use crate::scan::{MAX_DEPTH, MODEL_BYTES, ScanError, ScanErrorKind};
-use crate::server;
+use crate::{open_files, server};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -120,6 +120,8 @@ fn the_numbers_of_the_contract_are_the_limits_of_the_code() {
         format!("looked at every {} s", server::LOOK_INTERVAL.as_secs()),
         format!("the first head within {} s", server::HEADER_TIMEOUT.as_secs()),
         format!("up to {} requests at a time on one connection of HTTP/2", super::MAX_STREAMS),
+        format!("`http.max_connections` and {} more", open_files::RESERVED),
+        format!("once in {} s", server::SAID_EVERY.as_secs()),
         format!("A TLS handshake must come within {} s", server::HANDSHAKE_TIMEOUT.as_secs()),
     ];
     for number in numbers {

@@ -3,6 +3,7 @@
 use super::pace::{ClientPace, PacedIo, StallLimit};
 use super::paced_body::{BodyError, PacedBody};
 use super::places::{Place, Requests, Running};
+use super::sent::SentIo;
 use super::tls::Tls;
 use crate::listeners::ClientStream;
 use bytes::Bytes;
@@ -45,35 +46,19 @@ pub(super) struct Connection {
     pub(super) pace: ClientPace,
     pub(super) stall_limit: StallLimit,
     pub(super) graceful: Watcher,
-    /// Its place, where the listener has a bound on connections.
-    pub(super) place: Option<Place>,
+    /// Where its requests are counted.
+    pub(super) requests: Requests,
     /// Most requests at a time over HTTP/2.
     pub(super) max_streams: u32,
 }
 
 impl Connection {
     /// Serves it until it ends, or its place is needed.
-    pub(super) async fn run<S, F, B>(mut self, stream: Box<dyn ClientStream>, tls: Option<Tls>, service: S)
-    where
-        S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
-        F: Future<Output = Response<B>> + Send + 'static,
-        B: Body<Data = Bytes> + Unpin + Send + 'static,
-        B::Error: Into<BodyError>,
-    {
-        let Some(place) = self.place.take() else { return self.secure(stream, tls, None, service).await };
-        let requests = place.requests();
-        tokio::select! {
-            biased;
-            () = place.is_needed() => debug!("a connection left its place to a newcomer"),
-            () = self.secure(stream, tls, Some(requests), service) => {}
-        }
-    }
-
-    async fn secure<S, F, B>(
+    pub(super) async fn run<S, F, B>(
         self,
+        place: Place,
         stream: Box<dyn ClientStream>,
         tls: Option<Tls>,
-        requests: Option<Requests>,
         service: S,
     ) where
         S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -81,17 +66,32 @@ impl Connection {
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<BodyError>,
     {
+        tokio::select! {
+            biased;
+            // First, so that what has just been answered is written.
+            () = self.secure(stream, tls, service) => {}
+            () = place.is_needed() => debug!("a connection left its place to a newcomer"),
+        }
+    }
+
+    async fn secure<S, F, B>(self, stream: Box<dyn ClientStream>, tls: Option<Tls>, service: S)
+    where
+        S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: Into<BodyError>,
+    {
         let stream = PacedIo::new(stream, self.stall_limit.clone(), self.pace.clone());
-        let Some(tls) = tls else { return self.serve(stream, requests, service).await };
+        let Some(tls) = tls else { return self.serve(stream, service).await };
         let handshake = tls.acceptor().accept(stream);
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
-            Ok(Ok(stream)) => self.serve(stream, requests, service).await,
+            Ok(Ok(stream)) => self.serve(stream, service).await,
             Ok(Err(error)) => debug!(%error, "a TLS handshake failed"),
             Err(_elapsed) => debug!("a TLS handshake took too long"),
         }
     }
 
-    async fn serve<I, S, F, B>(self, io: I, requests: Option<Requests>, service: S)
+    async fn serve<I, S, F, B>(self, io: I, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -99,13 +99,15 @@ impl Connection {
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        let Self { pace, stall_limit, graceful, max_streams, .. } = self;
+        let Self { pace, stall_limit, graceful, requests, max_streams } = self;
+        let io = SentIo::new(io, requests.clone());
         let builder = builder(max_streams);
         let has_begun = Arc::new(AtomicBool::new(false));
         let begun = has_begun.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             begun.store(true, Ordering::Relaxed);
-            let mut running = requests.as_ref().map(Requests::begin);
+            let running = requests.begin();
+            request.extensions_mut().insert(running.clone());
             let pace = pace.of_next_request();
             request.extensions_mut().insert(pace.clone());
             // Over HTTP/1.1 the connection is the stream, and its socket says everything.
@@ -113,7 +115,7 @@ impl Connection {
             let (answer, limit) = (service(request), stall_limit.clone());
             async move {
                 let response = answer.await.map(|body| {
-                    if let Some(running) = running.as_mut().filter(|_| body.size_hint().exact().is_none()) {
+                    if body.size_hint().exact().is_none() {
                         running.is_endless();
                     }
                     let sent = if is_stream {
@@ -174,7 +176,7 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
 struct Answer<B> {
     sent: Sent<B>,
     /// Its request runs for as long as it exists.
-    _running: Option<Running>,
+    _running: Running,
 }
 
 /// A body by what it is sent over.
