@@ -58,3 +58,55 @@ impl<T: AsyncRead + Unpin> AsyncRead for SentIo<T> {
         Pin::new(&mut self.io).poll_read(cx, buffer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::Connection;
+    use super::super::pace::{ClientPace, StallLimit};
+    use super::super::places::{Places, Running};
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::body::Incoming;
+    use hyper_util::server::graceful::GracefulShutdown;
+    use std::num::NonZeroUsize;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Of one answer, and far more than the pipe to its client takes.
+    const BYTES: usize = 100_000;
+
+    async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
+        request.extensions().get::<Running>().expect("every request has one").keep();
+        Response::new(Full::from(vec![b'x'; BYTES]))
+    }
+
+    #[tokio::test]
+    async fn an_answer_whose_body_has_ended_keeps_its_place_until_its_client_has_taken_all_of_it() {
+        let places = Places::new(NonZeroUsize::MIN);
+        let place = places.take().await;
+        let graceful = GracefulShutdown::new();
+        let connection = Connection {
+            pace: ClientPace::default(),
+            stall_limit: StallLimit::new(|| Duration::from_secs(60)),
+            graceful: graceful.watcher(),
+            requests: place.requests(),
+            max_streams: 1,
+        };
+        let (mut client, server) = tokio::io::duplex(1000);
+        tokio::spawn(connection.run(place, Box::new(server), None, answer));
+        client.write_all(b"GET / HTTP/1.1\r\nhost: edge\r\n\r\n").await.expect("sent");
+        // The body is a single frame: with the first byte of the answer it has ended.
+        let first = client.read_u8().await.expect("an answer");
+        let newcomer = tokio::spawn(async move { places.take().await });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!newcomer.is_finished());
+
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.expect("an orderly end");
+        assert!(first == b'H' && rest.iter().rev().take_while(|byte| **byte == b'x').count() == BYTES);
+        newcomer.await.expect("it does not panic");
+    }
+}
