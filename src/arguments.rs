@@ -94,14 +94,13 @@ pub(crate) enum Certs {
         #[arg(long, default_value_t = iop_certs::DEFAULT_LEAF_DAYS)]
         days: u32,
     },
-    /// Issue a node's certificate: one file with key, chain and trusted root
+    /// Issue a node's certificate, or the edge's again: one file with key, chain and trusted root
     Issue {
         /// The folder that `certs init` made
         #[arg(long, value_name = "FOLDER", default_value = "pki")]
         dir: PathBuf,
-        /// The node's id, as in the edge's configuration
-        #[arg(long, value_name = "ID")]
-        node: iop_certs::NodeId,
+        #[command(flatten)]
+        holder: Holder,
         /// How long the certificate is valid
         #[arg(long, default_value_t = iop_certs::DEFAULT_LEAF_DAYS)]
         days: u32,
@@ -114,6 +113,18 @@ pub(crate) enum Certs {
         #[command(flatten)]
         which: Revoked,
     },
+}
+
+/// Whose certificate is issued.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Holder {
+    /// The node's id, as in the edge's configuration
+    #[arg(long, value_name = "ID")]
+    pub(crate) node: Option<iop_certs::NodeId>,
+    /// The edge; one that has the authority's key beside its certificate does it by itself
+    #[arg(long)]
+    pub(crate) edge: bool,
 }
 
 /// Which certificates are revoked.

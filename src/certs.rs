@@ -1,8 +1,8 @@
 //! `iop certs`: makes the authority, issues and revokes certificates, says what was written.
 
-use crate::arguments::{Certs, Revoked};
+use crate::arguments::{Certs, Holder, Revoked};
 use crate::failure::Failure;
-use iop_certs::{InitOptions, RevokeReport};
+use iop_certs::{InitOptions, IssueReport, NodeId, RevokeReport, Utc};
 use std::path::Path;
 
 pub(crate) fn run(command: Certs) -> Result<(), Failure> {
@@ -17,12 +17,12 @@ pub(crate) fn run(command: Certs) -> Result<(), Failure> {
             }
             println!("next: iop certs issue --dir {} --node NODE-ID", dir.display());
         }
-        Certs::Issue { dir, node, days } => {
-            let report = iop_certs::issue_node(&dir, &node, days, now).map_err(Failure::credentials)?;
-            let what = if report.replaced { "replaced" } else { "made" };
-            println!("{what} {} for node `{node}`, valid for {days} days", report.path.display());
-            println!("its serial number is {}", report.serial);
-            println!("it holds the node's private key: copy it to that machine only, as {node}.pem");
+        Certs::Issue { dir, holder: Holder { node, .. }, days } => {
+            let report = match &node {
+                Some(node) => iop_certs::issue_node(&dir, node, days, now),
+                None => iop_certs::issue_edge(&dir, days, now),
+            };
+            say_issued(node, &report.map_err(Failure::credentials)?);
         }
         Certs::Revoke { dir, which } => {
             let report = match &which {
@@ -37,6 +37,19 @@ pub(crate) fn run(command: Certs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn say_issued(node: Option<NodeId>, IssueReport { path, replaced, not_after, serial }: &IssueReport) {
+    let what = if *replaced { "replaced" } else { "made" };
+    let holder = node.as_ref().map_or("the edge".to_owned(), |node| format!("node `{node}`"));
+    println!("{what} {} for {holder}, valid until {}", path.display(), Utc(*not_after));
+    println!("its serial number is {serial}");
+    match node {
+        Some(node) => {
+            println!("it holds the node's private key: copy it to that machine only, as {node}.pem")
+        }
+        None => println!("a running edge that has it in its folder of certificates takes it over by itself"),
+    }
 }
 
 fn say_revoked(dir: &Path, report: &RevokeReport) {

@@ -104,6 +104,49 @@ pub enum AuthorityError {
     /// The list of revoked certificates cannot be read, so a new one might be revoked already.
     #[error(transparent)]
     Revocations(#[from] RevocationsError),
+    /// The authority, or its key, is not in the folder.
+    #[error(
+        "{path}: is not here, so nothing can be issued here: issue where the authority is (`iop certs issue`), and copy the new file from there"
+    )]
+    Elsewhere {
+        /// The file that is missing.
+        path: PathBuf,
+    },
+    /// The authority in the folder is another deployment's.
+    #[error(
+        "the authority in {dir} is of deployment `{found}`, the certificate to be renewed of `{expected}`"
+    )]
+    OtherDeployment {
+        /// The folder.
+        dir: PathBuf,
+        /// The authority's.
+        found: String,
+        /// The certificate's.
+        expected: String,
+    },
+    /// Whoever trusts the certificate as it is would not trust a new one.
+    #[error(
+        "a certificate issued by the authority in {dir} leads to no root that is trusted now, so nothing was written: if that is meant, issue all certificates anew with `iop certs issue`"
+    )]
+    OtherRoot {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A new certificate would not be good for longer.
+    #[error(
+        "a new certificate would end at {} and the one in use ends at {}; no certificate outlives the issuing CA, which ends at {}",
+        Utc(*.new),
+        Utc(*.old),
+        Utc(*.authority)
+    )]
+    NothingGained {
+        /// Last good second of a new one, since 1970.
+        new: i64,
+        /// The same of the one in use.
+        old: i64,
+        /// The same of the issuing CA.
+        authority: i64,
+    },
     /// A file of the authority cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),

@@ -18,9 +18,9 @@ use crate::issue::{self, DEFAULT_LEAF_DAYS, San, make_error, new_key};
 use crate::{random, store};
 
 /// Ten years: longer than a deployment's hardware; replacing a root means visiting every node.
-const ROOT_DAYS: i64 = 10 * 365;
+const ROOT_DAYS: u32 = 10 * 365;
 /// Five years: replacing it means issuing every certificate again, and nothing else.
-const ISSUING_DAYS: i64 = 5 * 365;
+const ISSUING_DAYS: u32 = 5 * 365;
 
 /// What is asked of a new authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn init(dir: &Path, options: &InitOptions, now: i64) -> Result<InitReport, A
         .parse()
         .map_err(|reason| AuthorityError::EdgeName { name: options.edge_name.clone(), reason })?;
     let root = root(&deployment, now)?;
-    let valid = issue::validity(ISSUING_DAYS, now)?;
+    let valid = issue::validity(issue::seconds(ISSUING_DAYS), now)?;
     let issuing = issuing(&deployment, valid, &root.issuer)?;
     let (root_key, issuing_key) = (root.key_text(), issuing.key_text());
     let (root_text, issuing_text) =
@@ -72,7 +72,7 @@ pub fn init(dir: &Path, options: &InitOptions, now: i64) -> Result<InitReport, A
     };
     let edge_name = authority.edge_name().to_owned();
     let edge_path = dir.join(EDGE_BUNDLE);
-    let edge_valid = authority.leaf_validity(options.days, now)?;
+    let edge_valid = authority.leaf_validity(issue::seconds(options.days), now)?;
     let edge = authority.leaf(&edge_path, Role::Edge, San::Dns(edge_name.clone()), edge_valid, now)?;
 
     // The root's key comes last, so that its place is what two runs at once contend for.
@@ -102,7 +102,7 @@ impl Ca {
 }
 
 fn root(deployment: &Deployment, now: i64) -> Result<Ca, AuthorityError> {
-    let params = ca_params("root CA", deployment, issue::validity(ROOT_DAYS, now)?, 1)?;
+    let params = ca_params("root CA", deployment, issue::validity(issue::seconds(ROOT_DAYS), now)?, 1)?;
     let key = new_key()?;
     let certificate =
         params.self_signed(&key).map_err(|reason| make_error("the root certificate", reason))?;

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
+    Certificate, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
 };
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
@@ -14,7 +14,7 @@ use crate::authority::{Authority, AuthorityError, EDGE_BUNDLE, ISSUING_CERTIFICA
 use crate::bundle::{self, Contents};
 use crate::certificate::Validity;
 use crate::identity::Role;
-use crate::load;
+use crate::load::{self, Identity};
 use crate::node_id::NodeId;
 use crate::revocations::Revocations;
 use crate::{random, store};
@@ -26,7 +26,7 @@ pub const DEFAULT_LEAF_DAYS: u32 = 90;
 /// Certificates begin this long before they are made, so that a peer whose clock is behind takes them.
 pub(crate) const BACKDATED_SECONDS: i64 = 10 * 60;
 
-const DAY_SECONDS: i64 = 24 * 60 * 60;
+pub(crate) const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// The years 2020 to 9900. Before: a machine without a battery-backed clock, just started. After: X.509 cannot
 /// express the end of a certificate's life.
@@ -65,23 +65,15 @@ impl Authority {
             return Err(AuthorityError::ReservedNodeId { node: node.clone() });
         }
         let uri = self.deployment.node_uri(node);
-        let mut valid = self.leaf_validity(days, now)?;
-        let revoked = Revocations::load(&self.dir)?.and_then(|list| list.until(node));
-        if let Some(until) = revoked {
-            // Of the first second that is not revoked, if this one still is.
-            valid.not_before =
-                valid.not_before.max(until.saturating_add(1).saturating_sub(BACKDATED_SECONDS));
-            if valid.not_before > now {
-                return Err(AuthorityError::RevokedUntil { node: node.clone(), until, now });
-            }
-        }
+        let revocations = Revocations::load(&self.dir)?.unwrap_or_default();
+        let valid = not_revoked(self.leaf_validity(seconds(days), now)?, node, &revocations, now)?;
         self.issue(&file, Role::Node, San::Uri(uri), valid, now)
     }
 
     /// Issues the edge's certificate, into edge.pem in the authority's folder.
     pub fn issue_edge(&self, days: u32, now: i64) -> Result<IssueReport, AuthorityError> {
         let name = self.deployment.as_str().to_owned();
-        let valid = self.leaf_validity(days, now)?;
+        let valid = self.leaf_validity(seconds(days), now)?;
         self.issue(EDGE_BUNDLE, Role::Edge, San::Dns(name), valid, now)
     }
 
@@ -96,7 +88,7 @@ impl Authority {
         let path = self.dir.join(file);
         let leaf = self.leaf(&path, role, san, valid, now)?;
         let replaced = store::replace(&path, &leaf.text)?;
-        Ok(IssueReport { path, replaced, not_after: valid.not_after, serial: leaf.serial })
+        Ok(IssueReport { path, replaced, not_after: valid.not_after, serial: leaf.identity.serial })
     }
 
     /// Makes a leaf and its file's text, and loads the text as its user will, before anything is written.
@@ -108,6 +100,26 @@ impl Authority {
         valid: Validity,
         now: i64,
     ) -> Result<Leaf, AuthorityError> {
+        let key = new_key()?;
+        let certificate = self.sign(&key, role, san, valid)?;
+        let others = std::iter::once(&self.issuing).chain(&self.roots);
+        let text = bundle::with_key(key.serialized_der(), std::iter::once(certificate.der()).chain(others));
+
+        let contents = Contents::parse(text.as_bytes())
+            .map_err(|what| load::LoadError::Malformed { path: path.to_owned(), what: what.to_owned() })?;
+        let identity =
+            load::check(path, contents, role, now).map_err(|reason| AuthorityError::Unusable { reason })?;
+        Ok(Leaf { text, identity })
+    }
+
+    /// A leaf for whoever has the private part of this key.
+    pub(crate) fn sign(
+        &self,
+        key: &impl PublicKeyData,
+        role: Role,
+        san: San,
+        valid: Validity,
+    ) -> Result<Certificate, AuthorityError> {
         let mut params = params(&role.to_string(), valid, san)?;
         params.is_ca = IsCa::ExplicitNoCa;
         params.use_authority_key_identifier_extension = true;
@@ -116,23 +128,14 @@ impl Authority {
             Role::Edge => ExtendedKeyUsagePurpose::ServerAuth,
             Role::Node => ExtendedKeyUsagePurpose::ClientAuth,
         }];
-        let key = new_key()?;
-        let certificate =
-            params.signed_by(&key, &self.issuer).map_err(|reason| make_error("a certificate", reason))?;
-        let others = std::iter::once(&self.issuing).chain(&self.roots);
-        let text = bundle::with_key(key.serialized_der(), std::iter::once(certificate.der()).chain(others));
-
-        let contents = Contents::parse(text.as_bytes())
-            .map_err(|what| load::LoadError::Malformed { path: path.to_owned(), what: what.to_owned() })?;
-        let identity =
-            load::check(path, contents, role, now).map_err(|reason| AuthorityError::Unusable { reason })?;
-        Ok(Leaf { text, serial: identity.serial })
+        params.signed_by(key, &self.issuer).map_err(|reason| make_error("a certificate", reason))
     }
 
-    pub(crate) fn leaf_validity(&self, days: u32, now: i64) -> Result<Validity, AuthorityError> {
+    /// For a leaf that is good for `life` seconds, or until the issuing CA ends.
+    pub(crate) fn leaf_validity(&self, life: i64, now: i64) -> Result<Validity, AuthorityError> {
         let path = || self.dir.join(ISSUING_CERTIFICATE);
         let Validity { not_before, not_after } = self.valid;
-        let valid = validity(i64::from(days), now)?;
+        let valid = validity(life, now)?;
         if now > not_after {
             return Err(AuthorityError::Expired { path: path(), not_after, now });
         }
@@ -149,7 +152,7 @@ impl Authority {
 /// A leaf's file.
 pub(crate) struct Leaf {
     pub(crate) text: Zeroizing<String>,
-    pub(crate) serial: String,
+    pub(crate) identity: Identity,
 }
 
 /// The one subject alternative name of a certificate.
@@ -158,15 +161,35 @@ pub(crate) enum San {
     Dns(String),
 }
 
-/// From a little before `now` until `days` after it.
-pub(crate) fn validity(days: i64, now: i64) -> Result<Validity, AuthorityError> {
-    if days == 0 {
+/// Days in seconds.
+pub(crate) fn seconds(days: u32) -> i64 {
+    i64::from(days) * DAY_SECONDS
+}
+
+/// From a little before `now` until `life` seconds after it.
+pub(crate) fn validity(life: i64, now: i64) -> Result<Validity, AuthorityError> {
+    if life <= 0 {
         return Err(AuthorityError::NoDays);
     }
     if !BELIEVABLE.contains(&now) {
         return Err(AuthorityError::Clock { now });
     }
-    Ok(Validity { not_before: now - BACKDATED_SECONDS, not_after: now + days * DAY_SECONDS })
+    Ok(Validity { not_before: now - BACKDATED_SECONDS, not_after: now + life })
+}
+
+/// The same, issued in the first second that is not revoked, if `now` still is.
+pub(crate) fn not_revoked(
+    valid: Validity,
+    node: &NodeId,
+    revocations: &Revocations,
+    now: i64,
+) -> Result<Validity, AuthorityError> {
+    let Some(until) = revocations.until(node) else { return Ok(valid) };
+    let not_before = valid.not_before.max(until.saturating_add(1).saturating_sub(BACKDATED_SECONDS));
+    if not_before > now {
+        return Err(AuthorityError::RevokedUntil { node: node.clone(), until, now });
+    }
+    Ok(Validity { not_before, ..valid })
 }
 
 /// What every certificate of iop has: a random serial, a validity, one name, a subject for people to read.

@@ -1,4 +1,4 @@
-//! iop-certs: the deployment's own certificates: authority, issue, revoke, load.
+//! iop-certs: the deployment's own certificates: authority, issue, renew, revoke, load.
 //!
 //! Makes files and reads files. It opens no sockets, starts no tasks, and does not verify a peer's chain: rustls does
 //! that, from the roots of an [`Identity`]; [`peer_node`] then says which node the verified certificate names.
@@ -24,6 +24,7 @@ mod issue;
 mod load;
 mod node_id;
 mod random;
+mod renew;
 mod revocations;
 mod revoke;
 mod secret;
@@ -39,8 +40,10 @@ pub use init::{InitOptions, InitReport, init};
 pub use issue::{DEFAULT_LEAF_DAYS, IssueReport, issue_edge, issue_node};
 pub use load::{Identity, LoadError, load_bundle, load_bundle_at};
 pub use node_id::{NodeId, NodeIdError};
+pub use renew::{is_renewal_due, renew_edge};
 pub use revocations::{REVOKED_FILE, Revocations, RevocationsError};
 pub use revoke::{RevokeError, RevokeReport, revoke_bundle, revoke_node, revoke_serial};
 pub use secret::{SecretError, edge_secret};
 pub use serial::{Serial, SerialError};
+pub use show::Utc;
 pub use store::StoreError;

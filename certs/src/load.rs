@@ -1,7 +1,7 @@
 //! Loading what a process needs to take part: its key, its chain and the roots it trusts, checked so that whatever
 //! loads also works. It does not watch files.
 
-mod chain;
+pub(crate) mod chain;
 mod error;
 mod file;
 

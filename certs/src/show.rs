@@ -9,8 +9,11 @@ use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 const MAX_FOREIGN: usize = 100;
 
 /// Shows seconds since 1970 as `2026-12-01T14:20:43Z`.
-#[derive(Clone, Copy)]
-pub(crate) struct Utc(pub(crate) i64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Utc(
+    /// The seconds.
+    pub i64,
+);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,11 +3,12 @@
 
 mod looks;
 mod own;
+mod renewal;
 
 pub(crate) use looks::watch;
 pub(crate) use own::{Own, OwnState};
 
-use iop_certs::{Identity, LoadError, Revocations, Role};
+use iop_certs::{AuthorityError, Identity, IssueReport, LoadError, Revocations, Role};
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
@@ -25,10 +26,16 @@ pub type OwnLook = Result<Identity, LoadError>;
 /// The list of revoked certificates, `None` where there is none, or why it cannot be used.
 pub type RevokedLook = Result<Option<Revocations>, String>;
 
+/// A new certificate that was put in the place of another one, or why none was.
+pub type Renewed = Result<IssueReport, AuthorityError>;
+
 /// Where certificates come from, again and again.
 pub trait Certificates: fmt::Debug + Send + Sync {
     /// The edge's own as it is now.
     fn own(&self) -> Looking<'_, OwnLook>;
+
+    /// Puts a new one in its place, for who trusts `in_force`.
+    fn renew_own(&self, in_force: Identity) -> Looking<'_, Renewed>;
 
     /// The list of revoked ones as it is now.
     fn revoked(&self) -> Looking<'_, RevokedLook>;
@@ -42,6 +49,11 @@ impl Certificates for CertificateFolder {
     fn own(&self) -> Looking<'_, OwnLook> {
         let path = self.0.join(BUNDLE);
         aside(move || iop_certs::load_bundle(&path, Role::Edge))
+    }
+
+    fn renew_own(&self, in_force: Identity) -> Looking<'_, Renewed> {
+        let dir = self.0.clone();
+        aside(move || iop_certs::renew_edge(&dir, &in_force, iop_certs::now()))
     }
 
     fn revoked(&self) -> Looking<'_, RevokedLook> {

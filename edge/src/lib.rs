@@ -27,7 +27,7 @@ mod session;
 mod settings;
 mod told;
 
-pub use certificates::{BUNDLE, CertificateFolder, Certificates, Looking, OwnLook, RevokedLook};
+pub use certificates::{BUNDLE, CertificateFolder, Certificates, Looking, OwnLook, Renewed, RevokedLook};
 pub use listeners::{Accept, Addresses, ClientStream, ListenError, Listeners};
 pub use refresh::{ConfigFile, ConfigSource, Loading, Reading};
 pub use server::HttpTlsError;
@@ -181,6 +181,7 @@ impl Edge {
             () = sessions.quiet.run_timer() => {}
             () = sessions.revoked.watch(&*certificates) => {}
             () = own.watch(&*certificates, install) => {}
+            () = own.renew(&*certificates) => {}
             () = refresher.watch(&refresh) => {}
             // Ends after the shutdown, when running requests have had their time.
             () = http => {}

@@ -104,7 +104,8 @@ impl Revoked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::certificates::{Looking, OwnLook};
+    use crate::certificates::{Looking, OwnLook, Renewed};
+    use iop_certs::Identity;
     use std::path::Path;
     use std::sync::Mutex;
     use std::time::Duration;
@@ -123,6 +124,10 @@ mod tests {
     impl Certificates for Looks {
         fn own(&self) -> Looking<'_, OwnLook> {
             unreachable!("only the list is looked at")
+        }
+
+        fn renew_own(&self, _in_force: Identity) -> Looking<'_, Renewed> {
+            unreachable!("nothing is renewed here")
         }
 
         fn revoked(&self) -> Looking<'_, RevokedLook> {

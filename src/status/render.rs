@@ -8,6 +8,7 @@ mod tests;
 
 use super::snapshot::{Certificate, Config, Leases, Model, Node, Queue, Revocations, Snapshot, state};
 use super::text::{Text, duration};
+use iop_certs::Utc;
 use page::Page;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -80,10 +81,16 @@ fn config_lines(page: &mut Page, config: &Config) {
 }
 
 /// Nothing, unless something is wrong with it.
-fn certificate_lines(page: &mut Page, Certificate { serial, last_error }: &Certificate) {
-    if !last_error.is_empty() {
-        page.entry("cert", SUMMARY_INDENT, &format!("serial {serial}"));
-        not_in_force(page, "certificate", last_error, "");
+fn certificate_lines(page: &mut Page, certificate: &Certificate) {
+    let Certificate { serial, not_after, last_error, renewal_error } = certificate;
+    if last_error.is_empty() && renewal_error.is_empty() {
+        return;
+    }
+    page.entry("cert", SUMMARY_INDENT, &format!("good until {}, serial number {serial}", Utc(*not_after)));
+    not_in_force(page, "certificate", last_error, "");
+    if !renewal_error.is_empty() {
+        page.entry("", SUMMARY_INDENT, "it is NOT RENEWED:");
+        error_lines(page, renewal_error, "");
     }
 }
 
@@ -108,6 +115,10 @@ fn not_in_force(page: &mut Page, what: &str, error: &[Text], source: &str) {
         return;
     }
     page.entry("", SUMMARY_INDENT, &format!("the {what} as it is now is NOT IN FORCE:"));
+    error_lines(page, error, source);
+}
+
+fn error_lines(page: &mut Page, error: &[Text], source: &str) {
     for line in error.iter().take(MAX_ERROR_LINES) {
         // It stands above.
         let rest = line.as_str().strip_prefix(source).and_then(|rest| rest.strip_prefix(':'));

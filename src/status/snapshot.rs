@@ -100,9 +100,14 @@ pub(super) struct Config {
 #[serde(default)]
 pub(super) struct Certificate {
     pub(super) serial: Text,
+    /// Seconds since 1970.
+    pub(super) not_after: i64,
     /// Its lines; empty where the file is in force.
     #[serde(deserialize_with = "lines")]
     pub(super) last_error: Vec<Text>,
+    /// Its lines; empty where it is renewed in time.
+    #[serde(deserialize_with = "lines")]
+    pub(super) renewal_error: Vec<Text>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -11,7 +11,7 @@ use iop_tests::engine::Engine;
 use iop_tests::process::Signal;
 use std::time::{Duration, Instant};
 
-const DAY_SEC: i64 = 24 * 60 * 60;
+pub(crate) const DAY_SEC: i64 = 24 * 60 * 60;
 
 /// Life of the certificate when the node starts. Long enough to be welcomed on a busy machine.
 pub(crate) const LIFE_SEC: i64 = 6;

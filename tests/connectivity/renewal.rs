@@ -1,7 +1,7 @@
 //! Certificates that are replaced while edge and node run: who uses the new ones from when on, and what goes on untouched.
 
 use crate::clients::{Client, call};
-use crate::expiry::{LIFE_SEC, issue_for, old_deployment};
+use crate::expiry::{DAY_SEC, LIFE_SEC, issue_for, old_deployment};
 use crate::lab::{
     DEADLINE, IOP, MODEL, NODE, among_others, node_of, usual, wait_at_rest, wait_said, wait_snapshot,
     welcomed,
@@ -109,5 +109,72 @@ async fn a_node_whose_certificate_expires_goes_on_with_the_new_file_by_itself() 
     assert_eq!(answer.status, 200, "{answer:?}");
     node.signal(Signal::TERM);
     assert_eq!(node.wait_for_exit(DEADLINE).await.code(), Some(0));
+    deployment.shut_down().await;
+}
+
+/// Gives the edge a certificate of one day that ends in so many seconds.
+fn issue_edge_for(deployment: &Deployment, seconds: i64) -> String {
+    let issued = iop_certs::now() - DAY_SEC + seconds;
+    iop_certs::issue_edge(&deployment.path("pki"), 1, issued).expect("issued").serial
+}
+
+// [certs]
+#[tokio::test]
+async fn the_edge_renews_its_certificate_when_a_third_of_its_life_is_over() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    let mut deployment = old_deployment(&engine).await;
+    issue_for(&deployment, DAY_SEC);
+    let generation = deployment.start_node(NODE).await;
+    let due = issue_edge_for(&deployment, DAY_SEC / 2);
+    wait_said(&deployment.edge, &format!("a new certificate of the edge is in force serial=\"{due}\""), 1)
+        .await;
+    wait_said(&deployment.edge, "renewed the edge's certificate", 1).await;
+    wait_said(&deployment.edge, "a new certificate of the edge is in force", 2).await;
+    let new = load(&deployment, "edge.pem", Role::Edge);
+    assert!((new.not_after - iop_certs::now() - DAY_SEC).abs() < 60, "it is good for a day again");
+    assert_eq!(shown_by_the_edge(&deployment).await, new.chain[0]);
+    let snapshot = deployment.snapshot().await;
+    assert_eq!(serial(&snapshot), new.serial);
+    assert_eq!(node_of(&snapshot, NODE)["generation"], generation);
+    deployment.shut_down().await;
+}
+
+// [certs]
+#[tokio::test]
+async fn an_edge_without_the_authoritys_key_warns_and_takes_what_is_issued_for_it_elsewhere() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    let deployment = old_deployment(&engine).await;
+    let (here, elsewhere) = (deployment.path("pki"), deployment.path("authority"));
+    fs::create_dir(&elsewhere).expect("a folder");
+    for file in ["root.pem", "issuing.pem", "issuing.key"] {
+        fs::copy(here.join(file), elsewhere.join(file)).expect("copied");
+    }
+    issue_edge_for(&deployment, DAY_SEC / 2);
+    fs::remove_file(here.join("issuing.key")).expect("the key is there");
+    wait_said(&deployment.edge, "a new certificate of the edge is in force", 1).await;
+    let early = deployment.snapshot().await;
+    assert_eq!(early["certificate"]["renewal_error"], Value::Null, "half of its life is left");
+
+    // In the last third of its life.
+    fs::copy(elsewhere.join("issuing.key"), here.join("issuing.key")).expect("copied");
+    let last = issue_edge_for(&deployment, DAY_SEC / 4);
+    fs::remove_file(here.join("issuing.key")).expect("the key is there");
+    wait_said(&deployment.edge, "the edge's certificate is not renewed", 1).await;
+    let late = deployment.snapshot().await;
+    assert_eq!(serial(&late), last);
+    let error = late["certificate"]["renewal_error"].as_str().expect("the snapshot says why");
+    assert!(error.starts_with("pki/issuing.key: is not here"), "{error}");
+
+    let issued = deployment.run(&["certs", "issue", "--edge", "--dir", "authority"]).await;
+    let said = issued.expect_success("certs issue --edge").stdout;
+    assert!(said[0].starts_with("made authority/edge.pem for the edge, valid until 20"), "{said:?}");
+    fs::rename(elsewhere.join("edge.pem"), here.join("edge.pem")).expect("on one disk");
+    let new = load(&deployment, "edge.pem", Role::Edge);
+    wait_snapshot(&deployment, "the new certificate", |snapshot| serial(snapshot) == new.serial).await;
+    let end = deployment.snapshot().await;
+    assert_eq!(end["certificate"]["renewal_error"], Value::Null);
+    wait_said(&deployment.edge, "the edge's certificate is not renewed", 1).await;
     deployment.shut_down().await;
 }

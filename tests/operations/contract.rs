@@ -59,6 +59,15 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     }
 }
 
+/// Gives the edge a certificate that is to be renewed, of an authority that is not in its folder.
+fn put_a_due_certificate(lab: &Lab) {
+    let other = lab.path("other");
+    let yesterday = iop_certs::now() - 24 * 60 * 60;
+    iop_certs::init(&other, &iop_certs::InitOptions::default(), yesterday).expect("an authority");
+    iop_certs::issue_edge(&other, 2, yesterday).expect("a certificate for another day");
+    std::fs::rename(other.join("edge.pem"), lab.path("pki/edge.pem")).expect("a certificate");
+}
+
 /// What was seen of a running edge.
 #[derive(Default)]
 struct Seen {
@@ -107,6 +116,9 @@ async fn see() -> Seen {
     std::fs::write(lab.path("pki/revoked"), "garbage").expect("a list");
     let bad = |snapshot: &Value| snapshot["revocations"]["last_error"].is_string();
     seen.snapshots.push(lab.wait_for("the list that is bad", bad).await);
+    put_a_due_certificate(&lab);
+    let due = |snapshot: &Value| snapshot["certificate"]["renewal_error"].is_string();
+    seen.snapshots.push(lab.wait_for("the certificate that cannot be renewed", due).await);
     std::fs::write(lab.path("pki/edge.pem"), "garbage").expect("a certificate");
     let bad = |snapshot: &Value| snapshot["certificate"]["last_error"].is_string();
     seen.snapshots.push(lab.wait_for("the certificate that is bad", bad).await);

@@ -11,6 +11,7 @@ mod load;
 mod load_errors;
 mod made;
 mod peer;
+mod renew;
 mod revocations;
 mod revoke;
 mod tls;

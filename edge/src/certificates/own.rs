@@ -4,22 +4,33 @@
 #[cfg(test)]
 mod tests;
 
+use super::renewal::{Renewal, Said};
 use super::{Certificates, OwnLook, watch};
-use iop_certs::{Identity, LoadError};
+use iop_certs::{Identity, LoadError, Utc};
 use serde::Serialize;
-use std::sync::{Arc, RwLock, RwLockReadGuard};
-use tracing::{error, info};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tracing::{debug, error, info, warn};
+
+/// How often it is asked whether the certificate is to be renewed. Timers stand still while a machine sleeps, and clocks are
+/// set.
+const RENEWAL_LOOK: Duration = Duration::from_secs(60);
 
 /// The certificate in force. Cheap to clone; every clone is the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Own {
     state: Arc<RwLock<State>>,
+    /// Told when another certificate is in force.
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
 struct State {
     identity: Identity,
     last_error: Option<String>,
+    renewal_error: Option<String>,
 }
 
 /// The certificate in force, for the snapshot.
@@ -30,20 +41,24 @@ pub(crate) struct OwnState {
     pub(crate) not_after: i64,
     /// Why the file as it was last read is not in force; `None` if it is.
     pub(crate) last_error: Option<String>,
+    /// Why it was not renewed, though it is time to look after that; else `None`.
+    pub(crate) renewal_error: Option<String>,
 }
 
 impl Own {
     pub(crate) fn new(identity: Identity) -> Self {
-        Self { state: Arc::new(RwLock::new(State { identity, last_error: None })) }
+        let state = State { identity, last_error: None, renewal_error: None };
+        Self { state: Arc::new(RwLock::new(state)), changed: Arc::default() }
     }
 
     /// What is in force, for the snapshot.
     pub(crate) fn state(&self) -> OwnState {
-        let State { identity, last_error } = &*self.read();
+        let State { identity, last_error, renewal_error } = &*self.read();
         OwnState {
             serial: identity.serial.clone(),
             not_after: identity.not_after,
             last_error: last_error.clone(),
+            renewal_error: renewal_error.clone(),
         }
     }
 
@@ -57,9 +72,40 @@ impl Own {
         watch(in_force, || certificates.own(), is_same, |seen| self.judge(seen, &install)).await;
     }
 
+    /// Has the certificate renewed when that is due; [`Own::watch`] then takes the new one over. Runs until dropped.
+    pub(crate) async fn renew(&self, certificates: &dyn Certificates) {
+        let mut renewal = Renewal::default();
+        loop {
+            let identity = self.read().identity.clone();
+            if renewal.begins(&identity, iop_certs::now()) {
+                let not_after = Utc(identity.not_after);
+                match (certificates.renew_own(identity).await, iop_certs::now()) {
+                    (Ok(report), _) => {
+                        info!(
+                            serial = report.serial,
+                            not_after = %Utc(report.not_after),
+                            "renewed the edge's certificate"
+                        );
+                    }
+                    (Err(error), now) => match renewal.failed(&error, now) {
+                        Said::Nothing => debug!(%error, "the edge's certificate is not renewed yet"),
+                        said => {
+                            if said == Said::Now {
+                                warn!(%not_after, %error, "the edge's certificate is not renewed");
+                            }
+                            self.write().renewal_error = Some(error.to_string());
+                        }
+                    },
+                }
+            }
+            // The next one may have been made long ago.
+            let _either = timeout(RENEWAL_LOOK, self.changed.notified()).await;
+        }
+    }
+
     /// Puts a certificate in force, or says why it is not. Either is said once.
     fn judge(&self, seen: &OwnLook, install: impl Fn(&Identity) -> Result<(), String>) {
-        let mut state = self.state.write().expect("no code panics while it holds the certificate");
+        let mut state = self.write();
         let (serial, not_after) = (state.identity.serial.clone(), state.identity.not_after);
         let problem = match seen {
             Ok(identity) => usable(&state.identity, identity).and_then(|()| install(identity)).err(),
@@ -68,6 +114,7 @@ impl Own {
         state.last_error.clone_from(&problem);
         if let (Ok(identity), None) = (seen, &problem) {
             state.identity = identity.clone();
+            state.renewal_error = None;
         }
         drop(state);
         match (seen, problem) {
@@ -78,10 +125,15 @@ impl Own {
                 error!(%error, serial, "the edge's certificate as it is now is not in force, the one before it still is");
             }
             (Ok(identity), None) => {
+                self.changed.notify_one();
                 info!(serial = identity.serial, "a new certificate of the edge is in force");
             }
             (Err(_), None) => {}
         }
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().expect("no code panics while it holds the certificate")
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {

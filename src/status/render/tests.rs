@@ -241,16 +241,24 @@ fn a_list_of_revoked_certificates_is_shown_where_there_is_one_or_it_is_not_in_fo
 }
 
 #[test]
-fn the_edges_certificate_is_shown_where_its_file_is_not_in_force() {
-    for (certificate, lines) in [
-        (json!({"serial": "0a", "not_after": 1, "last_error": null}), &[][..]),
+fn the_edges_certificate_is_shown_where_its_file_is_not_in_force_or_it_is_not_renewed() {
+    let first = "cert     good until 2027-01-15T08:00:00Z, serial number 0a";
+    for (last_error, renewal_error, lines) in [
+        (json!(null), json!(null), &[][..]),
         (
-            json!({"serial": "0a", "not_after": 1, "last_error": "edge.pem: is damaged"}),
-            &["cert     serial 0a", "the certificate as it is now is NOT IN FORCE:", "edge.pem: is damaged"],
+            json!("edge.pem: is damaged"),
+            json!(null),
+            &[first, "the certificate as it is now is NOT IN FORCE:", "edge.pem: is damaged"],
+        ),
+        (
+            json!(null),
+            json!("issuing.key: is not here"),
+            &[first, "it is NOT RENEWED:", "issuing.key: is not here"],
         ),
     ] {
         let mut snapshot = empty();
-        snapshot["certificate"] = certificate;
+        snapshot["certificate"] = json!({"serial": "0a", "not_after": 1_800_000_000, "last_error": last_error,
+            "renewal_error": renewal_error});
         assert_eq!(after(&shown(snapshot), "config"), lines);
     }
 }

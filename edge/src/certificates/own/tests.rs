@@ -1,6 +1,6 @@
 //! Which certificate is in force after what was seen in its file.
 
-use super::super::{Looking, RevokedLook};
+use super::super::{Looking, Renewed, RevokedLook};
 use super::*;
 use iop_certs::{InitOptions, Role};
 use std::path::Path;
@@ -21,6 +21,10 @@ impl Certificates for Looks {
             looks.push(again(&last));
         }
         Box::pin(std::future::ready(last))
+    }
+
+    fn renew_own(&self, _in_force: Identity) -> Looking<'_, Renewed> {
+        unreachable!("nothing is renewed here")
     }
 
     fn revoked(&self) -> Looking<'_, RevokedLook> {
@@ -77,7 +81,8 @@ async fn a_changed_certificate_is_installed_once_when_two_looks_have_seen_it() {
     let own = Own::new(first.clone());
     let looks = vec![Ok(first), Ok(second), Ok(third.clone()), Ok(third.clone())];
     assert_eq!(installed(&own, looks).await, [third.serial.as_str()]);
-    let expected = OwnState { serial: third.serial, not_after: third.not_after, last_error: None };
+    let expected =
+        OwnState { serial: third.serial, not_after: third.not_after, last_error: None, renewal_error: None };
     assert_eq!(own.state(), expected);
 }
 

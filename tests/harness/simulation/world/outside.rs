@@ -9,7 +9,7 @@ use crate::simulation::random::Random;
 use crate::simulation::settings::FIRST_PORT;
 use iop_certs::{Identity, LoadError as IdentityError};
 use iop_config::{EdgeConfig, LoadError};
-use iop_edge::{Certificates, ConfigSource, Loading, Looking, OwnLook, Reading, RevokedLook};
+use iop_edge::{Certificates, ConfigSource, Loading, Looking, OwnLook, Reading, Renewed, RevokedLook};
 use iop_node::{
     ByteStream, ConnectError, Connecting, Connector, IdentitySource, LoadingIdentity, Resolver, Resolving,
     Sockets,
@@ -69,13 +69,17 @@ impl ConfigSource for Source {
     }
 }
 
-/// The edge's certificates: its own is always the same, and none is revoked.
+/// The edge's certificates: its own is always the same and never due, and none is revoked.
 #[derive(Debug)]
 pub(super) struct Unchanged;
 
 impl Certificates for Unchanged {
     fn own(&self) -> Looking<'_, OwnLook> {
         Box::pin(ready(Ok(Authority::shared().edge.clone())))
+    }
+
+    fn renew_own(&self, _in_force: Identity) -> Looking<'_, Renewed> {
+        unreachable!("it is good for ever")
     }
 
     fn revoked(&self) -> Looking<'_, RevokedLook> {
