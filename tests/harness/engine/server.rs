@@ -6,6 +6,7 @@ use super::log::{Log, MAX_REQUESTS};
 use super::openai::{Pieces, Standard, standard};
 use super::script::{Reply, Script, Then};
 use super::wire::{Wire, Wishes};
+use crate::deadline::wait_until_async;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -18,6 +19,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// How long the port that an engine had before may be in use when it is to listen again.
+const BIND_AGAIN: Duration = Duration::from_secs(10);
 
 /// Largest request body kept: four times the gateway's own default limit.
 const MAX_BODY_BYTES: usize = 256 * 1024 * 1024;
@@ -108,8 +112,9 @@ impl Server {
                     connections.shutdown().await;
                 }
                 Door::Open | Door::Refusing if listener.is_none() => {
-                    let again = TcpListener::bind(self.address).await;
-                    listener = Some(again.expect("the port the engine had before"));
+                    // For a moment the port may be the near end of somebody's outgoing connection.
+                    let bind = async || TcpListener::bind(self.address).await;
+                    listener = Some(wait_until_async("the port it had before", BIND_AGAIN, bind).await);
                 }
                 Door::Open | Door::Refusing => {}
             }
