@@ -17,6 +17,8 @@ mod fake_edge;
 mod fake_node;
 #[path = "hostile/order.rs"]
 mod order;
+#[path = "hostile/renewal.rs"]
+mod renewal;
 #[path = "hostile/silence.rs"]
 mod silence;
 #[path = "hostile/site.rs"]

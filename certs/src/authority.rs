@@ -132,6 +132,20 @@ pub enum AuthorityError {
         /// The folder.
         dir: PathBuf,
     },
+    /// The node's request cannot be used.
+    #[error("the request for a certificate is refused: {problem}")]
+    Request {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The certificate to be renewed is revoked.
+    #[error("the certificate of node {node} with serial number {serial} is revoked, so it is not renewed")]
+    Revoked {
+        /// The node.
+        node: NodeId,
+        /// The certificate.
+        serial: String,
+    },
     /// A new certificate would not be good for longer.
     #[error(
         "a new certificate would end at {} and the one in use ends at {}; no certificate outlives the issuing CA, which ends at {}",

@@ -40,7 +40,7 @@ pub use init::{InitOptions, InitReport, init};
 pub use issue::{DEFAULT_LEAF_DAYS, IssueReport, issue_edge, issue_node};
 pub use load::{Identity, LoadError, load_bundle, load_bundle_at};
 pub use node_id::{NodeId, NodeIdError};
-pub use renew::{is_renewal_due, renew_edge};
+pub use renew::{RenewalError, RenewalRequest, RenewedBundle, is_renewal_due, renew_edge, renew_node};
 pub use revocations::{REVOKED_FILE, Revocations, RevocationsError};
 pub use revoke::{RevokeError, RevokeReport, revoke_bundle, revoke_node, revoke_serial};
 pub use secret::{SecretError, edge_secret};

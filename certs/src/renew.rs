@@ -1,6 +1,9 @@
 //! Renewing: when it is due, and a new certificate in the place of one that is in use. Whoever trusts the old one trusts the
 //! new one, or nothing is written.
 
+mod node;
+mod request;
+
 use std::path::Path;
 
 use rustls::pki_types::CertificateDer;
@@ -11,6 +14,9 @@ use crate::identity::Role;
 use crate::issue::{BACKDATED_SECONDS, IssueReport, San};
 use crate::load::{Identity, LoadError, chain};
 use crate::store;
+
+pub use node::renew_node;
+pub use request::{RenewalError, RenewalRequest, RenewedBundle};
 
 /// Whether a certificate should be renewed: a third of its life is over. What is left is time for everything that can go
 /// wrong with a renewal.

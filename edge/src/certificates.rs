@@ -1,18 +1,22 @@
 //! The certificates that a running edge works with, and where they come from. What stands in a file is `iop-certs`' business;
 //! which nodes are let in by them is `session`'s.
 
+mod issuing;
 mod looks;
 mod own;
 mod renewal;
 
+pub(crate) use issuing::Issuing;
 pub(crate) use looks::watch;
 pub(crate) use own::{Own, OwnState};
 
-use iop_certs::{AuthorityError, Identity, IssueReport, LoadError, Revocations, Role};
+use bytes::Bytes;
+use iop_certs::{AuthorityError, Identity, IssueReport, LoadError, PeerNode, Revocations, Role};
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
 /// The edge's own certificate in the folder of certificates.
 pub const BUNDLE: &str = "edge.pem";
@@ -29,6 +33,18 @@ pub type RevokedLook = Result<Option<Revocations>, String>;
 /// A new certificate that was put in the place of another one, or why none was.
 pub type Renewed = Result<IssueReport, AuthorityError>;
 
+/// A node's new certificate and what leads from it to a root, or why there is none.
+pub type Issued = Result<Vec<CertificateDer<'static>>, AuthorityError>;
+
+/// What is asked for a node.
+#[derive(Debug, Clone)]
+pub struct NodeRequest {
+    /// What the node's certificate in use says. Nothing else says who it is.
+    pub peer: PeerNode,
+    /// A request for a certificate as the node sent it.
+    pub csr: Bytes,
+}
+
 /// Where certificates come from, again and again.
 pub trait Certificates: fmt::Debug + Send + Sync {
     /// The edge's own as it is now.
@@ -36,6 +52,9 @@ pub trait Certificates: fmt::Debug + Send + Sync {
 
     /// Puts a new one in its place, for who trusts `in_force`.
     fn renew_own(&self, in_force: Identity) -> Looking<'_, Renewed>;
+
+    /// Issues a new one to a node, for who trusts `in_force`.
+    fn renew_node(&self, in_force: Identity, request: NodeRequest) -> Looking<'_, Issued>;
 
     /// The list of revoked ones as it is now.
     fn revoked(&self) -> Looking<'_, RevokedLook>;
@@ -54,6 +73,20 @@ impl Certificates for CertificateFolder {
     fn renew_own(&self, in_force: Identity) -> Looking<'_, Renewed> {
         let dir = self.0.clone();
         aside(move || iop_certs::renew_edge(&dir, &in_force, iop_certs::now()))
+    }
+
+    fn renew_node(&self, in_force: Identity, request: NodeRequest) -> Looking<'_, Issued> {
+        let dir = self.0.clone();
+        let work = move || {
+            let NodeRequest { peer, csr } = request;
+            iop_certs::renew_node(&dir, &in_force, &peer, &csr, iop_certs::now())
+        };
+        Box::pin(async {
+            // What a node has sent is read there, and must not take more with it than its own request.
+            tokio::task::spawn_blocking(work).await.unwrap_or_else(|_panicked| {
+                Err(AuthorityError::Request { problem: "it cannot be read".to_owned() })
+            })
+        })
     }
 
     fn revoked(&self) -> Looking<'_, RevokedLook> {

@@ -1,14 +1,18 @@
-//! The edge's end of a registered node's control stream: Welcome, settings, pings. Registration is `session`'s.
+//! The edge's end of a registered node's control stream: Welcome, settings, pings, renewals. Registration is `session`'s.
+
+mod renewal;
 
 use crate::admission::Generation;
 use crate::quiet::Who;
 use crate::registry::{Order, Refusals};
 use crate::session::Sessions;
 use crate::{settings, told};
+use iop_certs::PeerNode;
 use iop_transport::codes::CloseCode;
 use iop_transport::session::{ControlRecv, ControlSend, printable};
 use iop_transport::wire::{Applied, Apply, EdgeMessage, NodeMessage, ProviderSettings, Welcome};
 use iop_transport::{Connection, endpoint};
+use renewal::Renewal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,11 +50,12 @@ pub(crate) struct Control {
     /// Number of the Ping answered last. Each is answered once, in its turn.
     ponged: u64,
     pings: BTreeMap<u64, oneshot::Sender<()>>,
+    renewal: Renewal,
 }
 
 impl Control {
     pub(crate) fn new(
-        node: Arc<str>,
+        peer: PeerNode,
         generation: Generation,
         connection: Connection,
         send: ControlSend<EdgeMessage>,
@@ -59,7 +64,7 @@ impl Control {
     ) -> Self {
         Self {
             generation,
-            node,
+            node: peer.node_id.as_str().into(),
             connection,
             send,
             recv,
@@ -72,6 +77,7 @@ impl Control {
             nonce: 0,
             ponged: 0,
             pings: BTreeMap::new(),
+            renewal: Renewal::new(peer),
         }
     }
 
@@ -122,6 +128,7 @@ impl Control {
                 () = self.orders.settings_changed.notified() => {
                     outgoing = Some(EdgeMessage::Apply(self.next_apply(sessions)));
                 }
+                answer = self.renewal.answer(sessions) => outgoing = Some(answer),
                 message = self.recv.recv() => match message {
                     Ok(Some(message)) => match self.receive(sessions, message) {
                         Ok(()) => {}
@@ -134,7 +141,7 @@ impl Control {
         }
     }
 
-    /// What the node says is answered to something that it was asked, once; so it cannot say much.
+    /// What the node says is answered to something that it was asked, once, or is bounded by itself; so it cannot say much.
     fn receive(&mut self, sessions: &Sessions, message: NodeMessage) -> Result<(), &'static str> {
         match message {
             NodeMessage::Applied(applied) => {
@@ -159,6 +166,7 @@ impl Control {
                 }
                 self.retire(sessions, "the node is leaving");
             }
+            NodeMessage::Renew { csr } => self.renewal.ask(sessions, csr)?,
         }
         Ok(())
     }

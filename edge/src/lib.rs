@@ -27,13 +27,15 @@ mod session;
 mod settings;
 mod told;
 
-pub use certificates::{BUNDLE, CertificateFolder, Certificates, Looking, OwnLook, Renewed, RevokedLook};
+pub use certificates::{
+    BUNDLE, CertificateFolder, Certificates, Issued, Looking, NodeRequest, OwnLook, Renewed, RevokedLook,
+};
 pub use listeners::{Accept, Addresses, ClientStream, ListenError, Listeners};
 pub use refresh::{ConfigFile, ConfigSource, Loading, Reading};
 pub use server::HttpTlsError;
 
 use admin::{Admin, Guard, Subscribers};
-use certificates::Own;
+use certificates::{Issuing, Own};
 use desk::Desk;
 use events::Events;
 use gateway::Gateway;
@@ -115,6 +117,7 @@ impl Edge {
         let live = Live::new(config.clone());
         let refresher =
             Refresher::new(source, config, live.clone(), desk.clone(), registry.clone(), events.clone());
+        let (deployment, own) = (identity.deployment.as_str().into(), Own::new(identity));
         let sessions = Sessions {
             desk: desk.clone(),
             registry: registry.clone(),
@@ -122,11 +125,11 @@ impl Edge {
             events: events.clone(),
             handshakes: Handshakes::default(),
             revoked: Revoked::new(revocations),
+            issuing: Issuing::new(certificates.clone(), own.clone()),
             quiet: Quiet::default(),
             idle_timeout: settings.idle_timeout,
-            deployment: identity.deployment.as_str().into(),
+            deployment,
         };
-        let own = Own::new(identity);
         let gateway = Gateway::new(live.clone(), desk.clone(), registry.clone(), addresses.http);
         let limits = live.clone();
         let stall_limit = StallLimit::new(move || limits.get().config.http.write_stall_timeout);

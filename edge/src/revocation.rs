@@ -104,7 +104,7 @@ impl Revoked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::certificates::{Looking, OwnLook, Renewed};
+    use crate::certificates::{Issued, Looking, NodeRequest, OwnLook, Renewed};
     use iop_certs::Identity;
     use std::path::Path;
     use std::sync::Mutex;
@@ -128,6 +128,10 @@ mod tests {
 
         fn renew_own(&self, _in_force: Identity) -> Looking<'_, Renewed> {
             unreachable!("nothing is renewed here")
+        }
+
+        fn renew_node(&self, _in_force: Identity, _request: NodeRequest) -> Looking<'_, Issued> {
+            unreachable!("nothing is issued here")
         }
 
         fn revoked(&self) -> Looking<'_, RevokedLook> {

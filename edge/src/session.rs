@@ -4,6 +4,7 @@
 mod expiry;
 
 use crate::admission::Generation;
+use crate::certificates::Issuing;
 use crate::control::{Control, Orders};
 use crate::desk::Desk;
 use crate::events::{Event, Events};
@@ -40,6 +41,7 @@ pub(crate) struct Sessions {
     pub events: Events,
     pub handshakes: Handshakes,
     pub revoked: Revoked,
+    pub issuing: Issuing,
     pub quiet: Quiet,
     /// Silence after which QUIC gives a connection up.
     pub idle_timeout: Duration,
@@ -105,7 +107,7 @@ impl Sessions {
                 let reason = format!("{} (serial number {})", CloseCode::CertificateRevoked.explain(), peer.serial);
                 Err(Rejected::new(CloseCode::CertificateRevoked, reason))
             }
-            registered = self.register(&connection, &node) => registered,
+            registered = self.register(&connection, &node, peer) => registered,
         };
         let mut control = match registered {
             Ok(control) => control,
@@ -133,7 +135,12 @@ impl Sessions {
         };
     }
 
-    async fn register(&self, connection: &Connection, node: &Arc<str>) -> Result<Control, Rejected> {
+    async fn register(
+        &self,
+        connection: &Connection,
+        node: &Arc<str>,
+        peer: &PeerNode,
+    ) -> Result<Control, Rejected> {
         let _place = self.handshakes.identified(node).ok_or_else(|| {
             Rejected::new(CloseCode::Duplicate, "too many connections of this identity want to register")
         })?;
@@ -194,7 +201,7 @@ impl Sessions {
             address: address.to_string(),
         });
         let orders = Orders { inbox, settings_changed };
-        Ok(Control::new(node.clone(), generation, connection.clone(), send, recv, orders))
+        Ok(Control::new(peer.clone(), generation, connection.clone(), send, recv, orders))
     }
 }
 

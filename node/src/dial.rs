@@ -6,11 +6,12 @@ mod resolve;
 mod sockets;
 
 pub(crate) use credentials::Identities;
-pub use credentials::{BundleFile, IdentitySource, LoadingIdentity};
+pub use credentials::{BundleFile, IdentitySource, LoadingIdentity, ReplacingIdentity};
 pub use resolve::{Resolver, Resolving, SystemResolver};
 pub use sockets::{Sockets, UdpSockets};
 
 use crate::diagnosis::{Diagnosis, Problem};
+use crate::renewal::Life;
 use crate::session::{self, Registered, Registration};
 use iop_certs::Identity;
 use iop_config::{Address, EdgeAddress};
@@ -72,7 +73,7 @@ impl Dialer {
         let identity = self.identities.load().await.map_err(|problem| Diagnosis::of(problem, &edge))?;
         // A fresh socket for every dial: the last one may be bound to a network that is gone.
         let endpoint = self.open(&identity).map_err(|problem| Diagnosis::of(problem, &edge))?;
-        let Identity { deployment, node: Some(node), .. } = identity else {
+        let Identity { deployment, node: Some(node), not_before, not_after, .. } = identity else {
             return Err(Diagnosis::of(Problem::OwnCertificate("it names no node".into()), &edge));
         };
         let server_name = self.edge.server_name.as_ref().map_or(deployment, |name| name.as_str().to_owned());
@@ -91,7 +92,8 @@ impl Dialer {
                     Ok(registration) => {
                         let shown = shown(&name, address);
                         self.preferred = Some((name, address));
-                        return Ok(Registered { registration, node, address, shown });
+                        let life = Life { not_before, not_after };
+                        return Ok(Registered { registration, node, life, address, shown });
                     }
                     Err(problem) => {
                         let verdict = problem.is_verdict();

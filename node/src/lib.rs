@@ -10,13 +10,15 @@ mod execution;
 mod gate;
 mod permit;
 mod providers;
+mod renewal;
 mod run;
 mod session;
 mod supervisor;
 mod upstream;
 
 pub use dial::{
-    BundleFile, IdentitySource, LoadingIdentity, Resolver, Resolving, Sockets, SystemResolver, UdpSockets,
+    BundleFile, IdentitySource, LoadingIdentity, ReplacingIdentity, Resolver, Resolving, Sockets,
+    SystemResolver, UdpSockets,
 };
 pub use discover::{DiscoverError, list_models};
 pub use execution::refuse;

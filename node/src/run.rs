@@ -6,7 +6,7 @@ use crate::dial::{
     connect_timeout,
 };
 use crate::providers::Providers;
-use crate::session::{self, Registered};
+use crate::session::{self, Registered, Renewals};
 use crate::supervisor::{Attempts, Event, Exit, Policy, Retry, Step, Supervisor};
 use crate::upstream::{Connector, TcpConnector};
 use iop_config::NodeConfig;
@@ -97,6 +97,7 @@ struct Driver {
     supervisor: Supervisor,
     dialer: Dialer,
     providers: Arc<Providers>,
+    renewals: Renewals,
     stop: CancellationToken,
     /// The origin of the supervisor's time.
     started: Instant,
@@ -121,7 +122,7 @@ impl Driver {
             connect_timeout: connect_timeout(interval),
             sockets,
             resolver,
-            identities: Identities::new(identity),
+            identities: Identities::new(identity.clone()),
             hello: Hello {
                 instance,
                 dial: 0,
@@ -134,6 +135,7 @@ impl Driver {
             supervisor: Supervisor::new(Policy { attempts, interval }),
             dialer,
             providers: Arc::new(Providers::new(connector, config.allow_endpoints, environment)),
+            renewals: Renewals::new(identity, instance),
             stop,
             started: Instant::now(),
             registered: None,
@@ -194,7 +196,8 @@ impl Driver {
         self.said = None;
         self.compare_keep_alive(Duration::from_millis(registration.welcome.idle_timeout_ms));
         let span = tracing::info_span!("session", %node, generation);
-        match session::serve(registered, &self.providers, &self.stop, on_welcome).instrument(span).await {
+        let served = session::serve(registered, &self.providers, &mut self.renewals, &self.stop, on_welcome);
+        match served.instrument(span).await {
             Some(diagnosis) => {
                 let failure = diagnosis.failure();
                 self.say("connection lost", diagnosis);

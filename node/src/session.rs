@@ -3,15 +3,18 @@
 
 mod control;
 mod register;
+mod renewing;
 mod runs;
 
 pub(crate) use register::{Registered, Registration, register};
+pub(crate) use renewing::Renewals;
 
 use crate::Welcomed;
 use crate::diagnosis::{Diagnosis, Problem};
 use crate::providers::Providers;
-use control::Control;
+use control::{Control, ended};
 use iop_transport::codes::CloseCode;
+use renewing::Renewing;
 use runs::Runs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,17 +32,19 @@ const APPLIED_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) async fn serve(
     registered: Registered,
     providers: &Arc<Providers>,
+    renewals: &mut Renewals,
     shutdown: &CancellationToken,
     on_welcome: &mut (dyn FnMut(Welcomed) + Send),
 ) -> Option<Diagnosis> {
-    let Registered { mut registration, node, address, shown } = registered;
+    let Registered { mut registration, node, life, address, shown } = registered;
     let generation = registration.welcome.generation;
     let connection = registration.connection.clone();
     let mut runs = Runs::new(Arc::clone(providers), generation);
+    let renewing = Renewing::new(renewals, &node, life);
     let welcomed = || on_welcome(Welcomed { node_id: node.to_string(), edge: address, generation });
     let problem = tokio::select! {
         biased;
-        problem = live(&mut registration, providers, &mut runs, welcomed) => Some(problem),
+        problem = live(&mut registration, providers, renewing, &mut runs, welcomed) => Some(problem),
         () = shutdown.cancelled() => None,
     };
     if problem.is_none() {
@@ -52,16 +57,19 @@ pub(crate) async fn serve(
 async fn live(
     registration: &mut Registration,
     providers: &Arc<Providers>,
+    renewing: Renewing<'_>,
     runs: &mut Runs,
     welcomed: impl FnOnce(),
 ) -> Problem {
     let Registration { connection, send, recv, welcome } = registration;
     compare_clocks(welcome.edge_time_ms);
-    let mut control = Control { connection, send, recv, providers };
+    let mut control = Control { connection, send, recv, providers, renewing };
     match timeout(APPLIED_TIMEOUT, control.apply(&welcome.apply)).await {
         Ok(Ok(())) => welcomed(),
-        Ok(Err(detail)) => return control.ended(&detail).await,
-        Err(_elapsed) => return control.ended("no room for the confirmation of the first settings").await,
+        Ok(Err(detail)) => return ended(connection, &detail).await,
+        Err(_elapsed) => {
+            return ended(connection, "no room for the confirmation of the first settings").await;
+        }
     }
     tokio::select! {
         biased;

@@ -3,8 +3,8 @@
 use crate::clients::{Client, call};
 use crate::expiry::{DAY_SEC, LIFE_SEC, issue_for, old_deployment};
 use crate::lab::{
-    DEADLINE, IOP, MODEL, NODE, among_others, node_of, usual, wait_at_rest, wait_said, wait_snapshot,
-    welcomed,
+    DEADLINE, IOP, MODEL, NODE, among_others, node_of, program, start_edge_again, stop_edge, usual,
+    wait_at_rest, wait_said, wait_snapshot, welcomed,
 };
 use iop_certs::{Identity, Role};
 use iop_tests::deployment::Deployment;
@@ -17,6 +17,7 @@ use iop_transport::tls::Credentials;
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -177,4 +178,91 @@ async fn an_edge_without_the_authoritys_key_warns_and_takes_what_is_issued_for_i
     assert_eq!(end["certificate"]["renewal_error"], Value::Null);
     wait_said(&deployment.edge, "the edge's certificate is not renewed", 1).await;
     deployment.shut_down().await;
+}
+
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+}
+
+// [certs]
+#[tokio::test]
+async fn a_node_renews_its_certificate_over_its_connection_and_outlives_the_old_one() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    let mut deployment = old_deployment(&engine).await;
+    issue_for(&deployment, LIFE_SEC);
+    let bundle = deployment.path("pki/gpu-a.pem");
+    let old = load(&deployment, "gpu-a.pem", Role::Node);
+    let generation = deployment.start_node(NODE).await;
+    wait_said(deployment.node(NODE), "renewed this node's certificate; the next dial uses it", 1).await;
+    wait_said(&deployment.edge, "renewed a node's certificate", 1).await;
+    let new = load(&deployment, "gpu-a.pem", Role::Node);
+    assert!((new.not_after - iop_certs::now() - DAY_SEC).abs() < 60, "it is good for a day again");
+    assert_eq!((&new.node, &new.roots, mode(&bundle)), (&old.node, &old.roots, 0o600));
+    assert!(new.key != old.key, "the key is new");
+    assert_eq!(
+        node_of(&deployment.snapshot().await, NODE)["generation"],
+        generation,
+        "the connection goes on"
+    );
+
+    wait_snapshot(&deployment, "the next connection", |snapshot| {
+        node_of(snapshot, NODE)["generation"].as_u64().is_some_and(|now| now > generation)
+    })
+    .await;
+    wait_said(&deployment.edge, "closing a node's connection code=CertificateExpired", 1).await;
+    let (answer, _) = Client::send(deployment.http, call("later", false)).answer().await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(load(&deployment, "gpu-a.pem", Role::Node), new, "that one is not due");
+    wait_said(deployment.node(NODE), "renewed this node's certificate", 1).await;
+    // What was renewed can be revoked like any other.
+    let revoked = deployment.run(&["certs", "revoke", "--node", NODE]).await;
+    revoked.expect_success("certs revoke");
+    assert_eq!(deployment.node(NODE).wait_for_exit(DEADLINE).await.code(), Some(4));
+}
+
+// [certs]
+#[tokio::test]
+async fn a_node_that_gets_no_certificate_or_cannot_keep_it_says_so_once_and_works_on() {
+    let _machine = among_others().await;
+    let engine = Engine::start();
+    let mut deployment = old_deployment(&engine).await;
+    issue_for(&deployment, DAY_SEC / 2);
+    let (bundle, key) = (deployment.path("pki/gpu-a.pem"), deployment.path("pki/issuing.key"));
+    let file = fs::read(&bundle).expect("the node's file");
+    fs::rename(&key, deployment.path("issuing.key")).expect("the key is there");
+    let mut node = deployment.launch_node(NODE);
+    welcomed(&mut node).await;
+    wait_said(&node, "the edge refuses it: the authority's key is not on the edge", 1).await;
+    wait_said(&deployment.edge, "a node's certificate is not renewed error=pki/issuing.key: is not here", 1)
+        .await;
+    let (answer, _) = Client::send(deployment.http, call("later", false)).answer().await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // Another connection is no reason to ask again.
+    stop_edge(&mut deployment, Signal::TERM).await;
+    fs::rename(deployment.path("issuing.key"), &key).expect("the key is there");
+    start_edge_again(&mut deployment).await;
+    wait_snapshot(&deployment, "the node again", |snapshot| node_of(snapshot, NODE)["connected"] == true)
+        .await;
+    let (answer, _) = Client::send(deployment.http, call("later", false)).answer().await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    wait_said(&node, "this node's certificate is not renewed", 1).await;
+    node.signal(Signal::TERM);
+    assert_eq!(node.wait_for_exit(DEADLINE).await.code(), Some(0));
+    assert_eq!(fs::read(&bundle).expect("the node's file"), file);
+
+    // A name so long that there is none for a new file beside it stands for a folder that cannot be written.
+    let long = format!("{}.pem", "x".repeat(240));
+    fs::rename(&bundle, deployment.path(&long)).expect("renamed");
+    let config = fs::read_to_string(deployment.path("gpu-a.yaml")).expect("the node's configuration");
+    fs::write(deployment.path("long.yaml"), config.replace("pki/gpu-a.pem", &long)).expect("written");
+    let mut node = program(&deployment, &["node", "--config", "long.yaml"]).named("long").start();
+    welcomed(&mut node).await;
+    wait_said(&node, "cannot be created", 1).await;
+    wait_said(&node, "this node's certificate is not renewed; the one in use stays", 1).await;
+    let (answer, _) = Client::send(deployment.http, call("later", false)).answer().await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(fs::read(deployment.path(&long)).expect("the node's file"), file);
 }

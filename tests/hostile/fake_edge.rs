@@ -3,7 +3,7 @@
 
 use crate::site::{DEADLINE, GROWTH_KIB, IOP, assert_clean, memory_kib};
 use bytes::Bytes;
-use iop_certs::Role;
+use iop_certs::{InitOptions, Role};
 use iop_tests::engine::{Engine, Script};
 use iop_tests::process::{Process, Program, Signal};
 use iop_transport::codes::StreamCode;
@@ -17,6 +17,7 @@ use iop_transport::wire::{
 use iop_transport::{Connection, Endpoint};
 use serde_json::json;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -24,6 +25,8 @@ use tokio::time::timeout;
 /// The node's two providers: an engine behind a tunnel, and the built-in echo.
 pub(crate) const TUNNEL: &str = "one";
 pub(crate) const ECHO: &str = "two";
+
+const DAY_SEC: i64 = 24 * 60 * 60;
 
 /// Slots of each.
 pub(crate) const SLOTS: u32 = 2;
@@ -37,7 +40,7 @@ pub(crate) struct FakeEdge {
     pub(crate) engine: Engine,
     node: Process,
     memory_kib: u64,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// One connection of the node's.
@@ -57,6 +60,21 @@ impl FakeEdge {
             let program = Program::new(IOP).args(arguments).directory(here);
             program.run(DEADLINE).await.expect_success("certificates");
         }
+        Self::start_in(directory)
+    }
+
+    /// The node's certificate is to be renewed: half of its life is over.
+    pub(crate) fn start_with_a_due_certificate() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (pki, now) = (directory.path().join("pki"), iop_certs::now());
+        let node = "gpu".parse().expect("a node's id");
+        iop_certs::init(&pki, &InitOptions::default(), now - DAY_SEC).expect("an authority");
+        iop_certs::issue_node(&pki, &node, 1, now - DAY_SEC / 2).expect("a certificate");
+        Self::start_in(directory)
+    }
+
+    fn start_in(directory: TempDir) -> Self {
+        let here = directory.path();
         let identity = iop_certs::load_bundle(&here.join("pki/edge.pem"), Role::Edge).expect("it is made");
         let credentials = Credentials { chain: identity.chain, key: identity.key, roots: identity.roots };
         let settings = QuicSettings {
@@ -82,7 +100,17 @@ impl FakeEdge {
         let engine = Engine::start();
         engine.set_script(Script::answer());
         let memory_kib = memory_kib(node.id());
-        Self { endpoint, engine, node, memory_kib, _directory: directory }
+        Self { endpoint, engine, node, memory_kib, directory }
+    }
+
+    /// Where the certificates are, the node's as `gpu.pem`.
+    pub(crate) fn pki(&self) -> PathBuf {
+        self.directory.path().join("pki")
+    }
+
+    /// What the node has written into its log so far.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.node.stderr()
     }
 
     /// The node's next connection, its Hello read and nothing said.

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// How long a peer may take to open the control stream and say Hello.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Shortest time between two requests for a certificate on one connection. A node has no reason to ask again so soon.
+pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Sends the control stream's messages before the bodies of runs.
 const CONTROL_PRIORITY: i32 = 1;
 

@@ -4,7 +4,7 @@
 //! 2. The node opens the control stream (bidirectional, raised priority) and writes [`Hello`].
 //! 3. The edge answers [`EdgeMessage::Welcome`] or closes the connection with a [`CloseCode`](crate::codes::CloseCode).
 //!    The node takes no run before it has applied the providers of the Welcome.
-//! 4. On the control stream: edge → Apply, Ping, Drain; node → Applied, Pong, Leaving.
+//! 4. On the control stream: edge → Apply, Ping, Drain, Renewed, RenewalRefused; node → Applied, Pong, Leaving, Renew.
 //! 5. A run: the edge opens a bidirectional stream and writes [`RunHead`], then exactly `body_len` bytes, and keeps its
 //!    sending side open: it is the cancel channel.
 //! 6. The node answers [`RunReply`], then raw bytes (tunnel) or [`RunEvent`] frames (normalized), then FIN for
@@ -26,8 +26,8 @@ pub use control::{
     Adapter, Applied, Apply, EdgeMessage, Hello, NodeMessage, ProviderSettings, RefusedProvider, Welcome,
 };
 pub use limits::{
-    ALPN, CONTROL_FRAME_BYTES, EVENT_FRAME_BYTES, MAX_STREAMS, PROTOCOL, RUN_HEAD_BYTES, STREAM_WINDOW_BYTES,
-    TEXT_BYTES, send_window_bytes, stream_limit,
+    ALPN, CONTROL_FRAME_BYTES, CSR_BYTES, EVENT_FRAME_BYTES, MAX_STREAMS, PROTOCOL, RUN_HEAD_BYTES,
+    STREAM_WINDOW_BYTES, TEXT_BYTES, send_window_bytes, stream_limit,
 };
 pub use run::{
     Finish, Header, NormalizedRequest, Operation, Refusal, RefusalReason, RunEvent, RunHead, RunReply,

@@ -12,6 +12,7 @@ mod load_errors;
 mod made;
 mod peer;
 mod renew;
+mod renew_node;
 mod revocations;
 mod revoke;
 mod tls;

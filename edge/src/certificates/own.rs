@@ -62,13 +62,18 @@ impl Own {
         }
     }
 
+    /// The certificate itself.
+    pub(super) fn identity(&self) -> Identity {
+        self.read().identity.clone()
+    }
+
     /// Takes changes of the file over; `install` has new handshakes use a certificate. Runs until dropped.
     pub(crate) async fn watch(
         &self,
         certificates: &dyn Certificates,
         install: impl Fn(&Identity) -> Result<(), String>,
     ) {
-        let in_force = Ok(self.read().identity.clone());
+        let in_force = Ok(self.identity());
         watch(in_force, || certificates.own(), is_same, |seen| self.judge(seen, &install)).await;
     }
 
@@ -76,7 +81,7 @@ impl Own {
     pub(crate) async fn renew(&self, certificates: &dyn Certificates) {
         let mut renewal = Renewal::default();
         loop {
-            let identity = self.read().identity.clone();
+            let identity = self.identity();
             if renewal.begins(&identity, iop_certs::now()) {
                 let not_after = Utc(identity.not_after);
                 match (certificates.renew_own(identity).await, iop_certs::now()) {

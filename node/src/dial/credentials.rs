@@ -1,8 +1,8 @@
 //! The node's certificate, read afresh for every dial, so that a new one is used without a restart. Whether it has changed
-//! is not watched here.
+//! is not watched here. A renewed one takes its place here too; when, and how it came about, is `session`'s business.
 
 use crate::diagnosis::Problem;
-use iop_certs::{Identity, LoadError, Role};
+use iop_certs::{Identity, LoadError, RenewedBundle, Role};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -11,10 +11,16 @@ use std::sync::Arc;
 /// An identity, still to come.
 pub type LoadingIdentity<'a> = Pin<Box<dyn Future<Output = Result<Identity, LoadError>> + Send + 'a>>;
 
+/// A replacement, still to come, and why there was none, for people.
+pub type ReplacingIdentity<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+
 /// Where the node's certificate comes from, again and again.
 pub trait IdentitySource: Send + Sync {
     /// What is there now, checked.
     fn load(&self) -> LoadingIdentity<'_>;
+
+    /// Puts a renewed one in the place of `old`, and of no other.
+    fn replace(&self, old: Identity, renewed: RenewedBundle) -> ReplacingIdentity<'_>;
 }
 
 /// A bundle as `iop certs` makes it.
@@ -26,6 +32,15 @@ impl IdentitySource for BundleFile {
         let path = self.0.clone();
         let load = move || iop_certs::load_bundle(&path, Role::Node);
         Box::pin(async { tokio::task::spawn_blocking(load).await.expect("reading a bundle does not panic") })
+    }
+
+    fn replace(&self, old: Identity, renewed: RenewedBundle) -> ReplacingIdentity<'_> {
+        let path = self.0.clone();
+        let replace =
+            move || renewed.replace(&path, &old, iop_certs::now()).map_err(|error| error.to_string());
+        Box::pin(async {
+            tokio::task::spawn_blocking(replace).await.expect("replacing a bundle does not panic")
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Registration: Hello, and the wait for the Welcome that alone makes a connection count.
 
 use crate::diagnosis::Problem;
+use crate::renewal::Life;
 use iop_certs::NodeId;
 use iop_transport::codes::CloseCode;
 use iop_transport::session::{ControlRecv, ControlSend, say_hello};
@@ -22,6 +23,8 @@ pub(crate) struct Registered {
     pub(crate) registration: Registration,
     /// The identity that this node dialed with.
     pub(crate) node: NodeId,
+    /// The life of the certificate that it dialed with.
+    pub(crate) life: Life,
     /// Where the edge was reached.
     pub(crate) address: SocketAddr,
     /// The same for people, with the name that led there.
@@ -43,7 +46,11 @@ pub(crate) async fn register(connection: Connection, hello: &Hello) -> Result<Re
         let (send, mut recv) = say_hello(&connection, hello).await.ok()?;
         match recv.recv().await.ok()?? {
             EdgeMessage::Welcome(welcome) => Some((send, recv, welcome)),
-            EdgeMessage::Apply(_) | EdgeMessage::Ping { .. } | EdgeMessage::Drain => None,
+            EdgeMessage::Apply(_)
+            | EdgeMessage::Ping { .. }
+            | EdgeMessage::Drain
+            | EdgeMessage::Renewed { .. }
+            | EdgeMessage::RenewalRefused { .. } => None,
         }
     };
     match timeout(WELCOME_TIMEOUT, registration).await {

@@ -1,5 +1,6 @@
 //! Messages of the control stream.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// The node's first message. It claims no identity: that comes from the certificate.
@@ -27,6 +28,16 @@ pub enum EdgeMessage {
     },
     /// No further run will be granted; what was granted may come and end.
     Drain,
+    /// Answer to [`NodeMessage::Renew`]: a new certificate for the key of the request.
+    Renewed {
+        /// The certificate, then what leads from it to a root, in DER; no root.
+        chain: Vec<Bytes>,
+    },
+    /// Answer to [`NodeMessage::Renew`]: there is no new certificate.
+    RenewalRefused {
+        /// The reason, for people.
+        reason: String,
+    },
 }
 
 /// What the node writes on the control stream after [`Hello`].
@@ -41,6 +52,11 @@ pub enum NodeMessage {
     },
     /// The node is about to stop and wants no further run.
     Leaving,
+    /// A certificate for a new key, please.
+    Renew {
+        /// PKCS#10 in DER, signed with the new key. Nothing but the key counts; the names in it are not looked at.
+        csr: Bytes,
+    },
 }
 
 /// An accepted registration.

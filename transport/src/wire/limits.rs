@@ -18,6 +18,9 @@ pub const EVENT_FRAME_BYTES: usize = 1 << 20;
 /// Longest free text (software name, refusal detail) that is read from a peer, in bytes.
 pub const TEXT_BYTES: usize = 1024;
 
+/// Largest request for a certificate, in bytes. One for a key of the kind in use takes some 250.
+pub const CSR_BYTES: usize = 4096;
+
 /// QUIC receive window of one stream, in bytes: what one slow reader can make the other end hold.
 pub const STREAM_WINDOW_BYTES: u32 = 512 << 10;
 

@@ -94,11 +94,16 @@ fn the_bytes_of_the_edges_control_messages_stay() {
         ),
         (EdgeMessage::Ping { nonce: 0x0102_0304_0506_0708 }, "0000000a 02fd0807060504030201"),
         (EdgeMessage::Drain, "00000001 03"),
+        (
+            EdgeMessage::Renewed { chain: vec![Bytes::from_static(b"leaf"), Bytes::from_static(b"ca")] },
+            "0000000a 04 02 04 6c656166 02 6361",
+        ),
+        (EdgeMessage::RenewalRefused { reason: "no key".into() }, "00000008 05 06 6e6f206b6579"),
     ];
     for (message, hex) in &messages {
         golden.frame(&[], CONTROL_FRAME_BYTES, message, hex);
     }
-    golden.end(4);
+    golden.end(6);
 }
 
 #[test]
@@ -112,11 +117,12 @@ fn the_bytes_of_the_nodes_control_messages_stay() {
         ),
         (NodeMessage::Pong { nonce: 0x0102_0304_0506_0708 }, "0000000a 01fd0807060504030201"),
         (NodeMessage::Leaving, "00000001 02"),
+        (NodeMessage::Renew { csr: Bytes::from_static(b"csr") }, "00000005 03 03 637372"),
     ];
     for (message, hex) in &messages {
         golden.frame(&[], CONTROL_FRAME_BYTES, message, hex);
     }
-    golden.end(3);
+    golden.end(4);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which certificate is in force after what was seen in its file.
 
-use super::super::{Looking, Renewed, RevokedLook};
+use super::super::{Issued, Looking, NodeRequest, Renewed, RevokedLook};
 use super::*;
 use iop_certs::{InitOptions, Role};
 use std::path::Path;
@@ -25,6 +25,10 @@ impl Certificates for Looks {
 
     fn renew_own(&self, _in_force: Identity) -> Looking<'_, Renewed> {
         unreachable!("nothing is renewed here")
+    }
+
+    fn renew_node(&self, _in_force: Identity, _request: NodeRequest) -> Looking<'_, Issued> {
+        unreachable!("nothing is issued here")
     }
 
     fn revoked(&self) -> Looking<'_, RevokedLook> {

@@ -7,12 +7,14 @@ use crate::simulation::network::EDGE;
 use crate::simulation::process::Process;
 use crate::simulation::random::Random;
 use crate::simulation::settings::FIRST_PORT;
-use iop_certs::{Identity, LoadError as IdentityError};
+use iop_certs::{Identity, LoadError as IdentityError, RenewedBundle};
 use iop_config::{EdgeConfig, LoadError};
-use iop_edge::{Certificates, ConfigSource, Loading, Looking, OwnLook, Reading, Renewed, RevokedLook};
+use iop_edge::{
+    Certificates, ConfigSource, Issued, Loading, Looking, NodeRequest, OwnLook, Reading, Renewed, RevokedLook,
+};
 use iop_node::{
-    ByteStream, ConnectError, Connecting, Connector, IdentitySource, LoadingIdentity, Resolver, Resolving,
-    Sockets,
+    ByteStream, ConnectError, Connecting, Connector, IdentitySource, LoadingIdentity, ReplacingIdentity,
+    Resolver, Resolving, Sockets,
 };
 use iop_transport::endpoint::{self, EndpointError};
 use iop_transport::{Endpoint, TokioRuntime};
@@ -82,6 +84,10 @@ impl Certificates for Unchanged {
         unreachable!("it is good for ever")
     }
 
+    fn renew_node(&self, _in_force: Identity, _request: NodeRequest) -> Looking<'_, Issued> {
+        unreachable!("nodes' certificates are good for ever too")
+    }
+
     fn revoked(&self) -> Looking<'_, RevokedLook> {
         Box::pin(ready(Ok(None)))
     }
@@ -94,6 +100,10 @@ impl IdentitySource for Fixed {
     fn load(&self) -> LoadingIdentity<'_> {
         let identity: Result<Identity, IdentityError> = Ok(Authority::shared().nodes[self.0].clone());
         Box::pin(ready(identity))
+    }
+
+    fn replace(&self, _old: Identity, _renewed: RenewedBundle) -> ReplacingIdentity<'_> {
+        unreachable!("it is good for ever")
     }
 }
 
