@@ -206,7 +206,10 @@ impl Lab {
         let head = RunHead { lease, generation, provider: provider.into(), request, body_len };
         let body = vec![Bytes::copy_from_slice(body)];
         let guard = Lease(lease, self.journal.clone());
-        (lease, within(EdgeRun::open(&self.link.at_edge, &head, body, guard, PATIENT)).await.expect("a stream"))
+        (
+            lease,
+            within(EdgeRun::open(&self.link.at_edge, &head, body, guard, PATIENT)).await.expect("a stream"),
+        )
     }
 
     /// A whole chat request through a tunnel.
