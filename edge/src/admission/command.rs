@@ -145,7 +145,7 @@ pub enum Effect {
         ticket: Ticket,
     },
     /// The leases made under an older configuration have gone far enough: what was kept from the node because of them
-    /// (see [`crate::told`]) can be told now.
+    /// (see `told`) can be told now.
     TellNode {
         /// The node.
         node: Arc<str>,
