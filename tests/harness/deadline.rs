@@ -43,6 +43,10 @@ pub async fn wait_until_async<T, S: Debug>(
         let left = deadline.saturating_sub(begun.elapsed());
         match tokio::time::timeout(left, look()).await {
             Ok(Ok(value)) => return value,
+            // A look that waits for nothing is never cut.
+            Ok(Err(other)) if left.is_zero() => {
+                give_up(what, deadline, &Some(other), "the last look returned")
+            }
             Ok(Err(other)) => seen = Some(other),
             Err(_) => give_up(what, deadline, &seen, "the last look did not return"),
         }
@@ -115,6 +119,14 @@ mod tests {
             }));
         });
         assert!(message.contains("did not return"), "{message}");
+    }
+
+    #[test]
+    fn a_look_that_waits_for_nothing_is_given_up_at_the_deadline_too() {
+        let message = message_of(|| {
+            in_runtime(wait_until_async("an answer", Duration::from_millis(20), async || Err::<(), _>(42)));
+        });
+        assert!(message.contains("42") && message.contains("the last look returned"), "{message}");
     }
 
     #[test]
