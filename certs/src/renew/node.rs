@@ -6,6 +6,7 @@ use std::path::Path;
 use rcgen::{PKCS_ECDSA_P256_SHA256, PublicKeyData as _, SubjectPublicKeyInfo};
 use rustls::pki_types::CertificateDer;
 use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::oid_registry::{OID_SIG_ECDSA_WITH_SHA256, OID_SIG_ECDSA_WITH_SHA384};
 use x509_parser::prelude::FromDer as _;
 
 use crate::authority::{Authority, AuthorityError};
@@ -55,6 +56,11 @@ fn requested_key(request: &[u8]) -> Result<SubjectPublicKeyInfo, String> {
     if key.algorithm() != &PKCS_ECDSA_P256_SHA256 {
         return Err("its key is not one for ECDSA with P-256".to_owned());
     }
-    request.verify_signature().map_err(|_wrong| "it is not signed with its own key".to_owned())?;
+    // A signature of another kind would be verified by a key of its kind, in bytes that are none for P-256.
+    let with = &request.signature_algorithm.algorithm;
+    let is_ecdsa = [OID_SIG_ECDSA_WITH_SHA256, OID_SIG_ECDSA_WITH_SHA384].contains(with);
+    if !is_ecdsa || request.verify_signature().is_err() {
+        return Err("it is not signed with its own key".to_owned());
+    }
     Ok(key)
 }

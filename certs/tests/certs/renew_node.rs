@@ -6,7 +6,10 @@ use iop_certs::{
     AuthorityError, Identity, LoadError, PeerNode, RenewalError, RenewalRequest, Revocations, Role,
     issue_node, load_bundle_at, peer_node, renew_node, revoke_bundle, revoke_node,
 };
-use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
+use rcgen::{
+    CertificateParams, DnType, KeyPair, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PublicKeyData as _,
+    SigningKey as _,
+};
 use rustls::pki_types::CertificateDer;
 
 use crate::made::{DAY, NOW, OddAuthority, Pki, files, mode, node_id, text, uri};
@@ -132,6 +135,21 @@ fn a_request_that_is_none_or_has_no_proof_of_its_key_is_refused() {
         other[length] ^= 0x41;
         let _either = lab.answer(&other, LATER);
     }
+}
+
+// [certs]
+#[test]
+fn a_key_of_another_kind_that_says_it_is_one_for_p256_is_refused_although_it_has_signed() {
+    let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
+    // Version 0, no name, id-ecPublicKey with prime256v1, an Ed25519 key, no attributes.
+    let kind = b"\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+    let before = [b"\x30\x41\x02\x01\x00\x30\x00\x30\x38", &kind[..], b"\x03\x21\x00"].concat();
+    let info = [&before, key.der_bytes(), b"\xa0\x00"].concat();
+    let signature = key.sign(&info).expect("a signature");
+    let csr = [b"\x30\x81\x8d", &info[..], b"\x30\x05\x06\x03\x2b\x65\x70\x03\x41\x00", &signature].concat();
+
+    let error = Lab::new().answer(&csr, LATER).expect_err("it is refused").to_string();
+    assert!(error.contains("not signed with its own key"), "{error}");
 }
 
 // [certs]
