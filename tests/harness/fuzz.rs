@@ -1,36 +1,47 @@
 //! The doors of the fuzz targets: any bytes in; a promise of the product that they break is a panic. `tests/fuzz` feeds them,
-//! and a test plays what it has collected. They need no socket, clock or file, and every answer is worked out a second time.
+//! and a test plays what it has collected. They need no socket, no clock, no file but those of an authority that is made once,
+//! and every answer is worked out a second time.
 
+mod authority;
+mod chain;
 mod config;
 mod control;
+mod csr;
 mod events;
 mod form_scan;
 mod json_scan;
 mod ollama;
+mod revoked;
 mod wire;
 
+pub use chain::chain;
 pub use config::config;
 pub use control::{control_messages, run_heads};
+pub use csr::csr;
 pub use events::normalized_events;
 pub use form_scan::{form_scan, naive_form};
 pub use json_scan::{check_against_serde_json, json_scan};
 pub use ollama::{ollama_lines, ollama_requests, ollama_vectors};
+pub use revoked::revoked;
 pub use wire::wire_codec;
 
 /// One door.
 pub type Door = fn(&[u8]);
 
 /// Every door by the name of its fuzz target and of its folder in the corpus.
-pub const DOORS: [(&str, Door); 11] = [
+pub const DOORS: [(&str, Door); 14] = [
     ("admission", admission),
+    ("chain", chain),
     ("config", config),
     ("control_messages", control_messages),
+    ("csr", csr),
     ("form_scan", form_scan),
     ("json_scan", json_scan),
     ("normalized_events", normalized_events),
     ("ollama_lines", ollama_lines),
     ("ollama_requests", ollama_requests),
     ("ollama_vectors", ollama_vectors),
+    ("revoked", revoked),
     ("run_heads", run_heads),
     ("wire_codec", wire_codec),
 ];

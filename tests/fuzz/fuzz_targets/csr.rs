@@ -1,0 +1,4 @@
+//! Nodes' requests for certificates, from any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| iop_tests::fuzz::csr(data));
